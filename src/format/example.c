@@ -132,9 +132,9 @@ static inline void fetch_ahead(est_str example)
     for (size_t at = 0; at < most; at += 64) __builtin_prefetch(example.data + at);
 }
 
-static est_status parse_rows(est_feature_group *g, const est_str *examples, size_t n)
+static est_status parse_rows(est_feature_group *g, const est_str *examples, size_t n, bool kept)
 {
-    EST_TRY(est_feature_group_begin(g, n));
+    EST_TRY(est_feature_group_begin(g, n, kept));
     for (size_t i = 0; i < n; i++) {
         est_status status;
 
@@ -156,8 +156,19 @@ est_status est_example_parse(est_example_parser *parser, const est_str *examples
     if (n > 0) EST_REQUIRE(examples);
     if (g->n > 0) EST_REQUIRE(batch);
     for (size_t i = 0; i < g->n; i++) batch[i] = (est_feature_batch){ 0 };
-    status = parse_rows(g, examples, n);
+    status = parse_rows(g, examples, n, false);
     if (status == EST_OK) status = est_feature_group_finish(g, n, batch);
     if (status != EST_OK) est_feature_group_abandon(g);
     return status;
+}
+
+est_status est_example_parse_kept(est_example_parser *parser, const est_str *examples, size_t n,
+                                  const est_feature_output **out)
+{
+    est_feature_group *g = &parser->features;
+
+    EST_TRY(parse_rows(g, examples, n, true));
+    EST_TRY(est_feature_outputs_own(g->outputs, g->n, &g->scratch));
+    *out = g->outputs;
+    return EST_OK;
 }

@@ -40,9 +40,9 @@ void est_feature_group_clear(est_feature_group *g)
     *g = (est_feature_group){ 0 };
 }
 
-est_status est_feature_group_begin(est_feature_group *g, size_t n)
+est_status est_feature_group_begin(est_feature_group *g, size_t n, bool kept)
 {
-    for (size_t i = 0; i < g->n; i++) EST_TRY(est_feature_output_begin(&g->outputs[i], n));
+    for (size_t i = 0; i < g->n; i++) EST_TRY(est_feature_output_begin(&g->outputs[i], n, kept));
     return EST_OK;
 }
 

@@ -20,8 +20,8 @@ EST_MUST_CHECK est_status est_feature_group_init(est_feature_group *g, const est
                                                  bool is_lists);
 void                      est_feature_group_clear(est_feature_group *g);
 
-/* Makes ready for a batch of n examples. */
-EST_MUST_CHECK est_status est_feature_group_begin(est_feature_group *g, size_t n);
+/* Makes ready for a batch of n examples, which is kept (format/feature_output.h) or becomes tensors. */
+EST_MUST_CHECK est_status est_feature_group_begin(est_feature_group *g, size_t n, bool kept);
 
 /* Takes what the table found in example `row`, which starts at `outermost`. */
 EST_MUST_CHECK est_status est_feature_group_row(est_feature_group *g, size_t row, const void *outermost);
@@ -29,5 +29,10 @@ EST_MUST_CHECK est_status est_feature_group_row(est_feature_group *g, size_t row
 /* Turns n rows into batch[g->n], zeroed before; on failure all of it is cleared. */
 EST_MUST_CHECK est_status est_feature_group_finish(est_feature_group *g, size_t n, est_feature_batch *batch);
 void                      est_feature_group_abandon(est_feature_group *g);
+
+/* Parses a batch that stays in the parser until its next one, without allocating once that has seen batches as large;
+ * *out: one output for each spec. */
+EST_MUST_CHECK est_status est_example_parse_kept(est_example_parser *parser, const est_str *examples, size_t n,
+                                                 const est_feature_output **out);
 
 #endif

@@ -108,6 +108,7 @@ void est_feature_output_clear(est_feature_output *o)
     est_tensor_free(o->fill);
     est_free(o->values.data);
     est_free(o->step_splits.data);
+    est_free(o->row_splits.data);
     est_free(o->name);
     *o = (est_feature_output){ 0 };
 }
@@ -139,9 +140,29 @@ static est_shape shape_under(const est_feature_output *o, est_i64s outer)
     return shape;
 }
 
-est_status est_feature_output_begin(est_feature_output *o, size_t n)
+static est_status begin_kept(est_feature_output *o, size_t n)
+{
+    if (is_fixed(o)) {
+        size_t bytes;
+
+        if (__builtin_mul_overflow(n, o->count * o->size, &bytes)) return est_no_memory();
+        EST_TRY(reserve(&o->values, bytes));
+        o->n_values = n * o->count;
+        o->next     = o->values.data;
+        return EST_OK;
+    }
+    EST_TRY(reserve(&o->values, 1));
+    EST_TRY(reserve(&o->row_splits, (n + 1) * sizeof(int64_t)));
+    o->ends  = o->row_splits.data;
+    *o->ends = 0;
+    o->ends++;
+    return EST_OK;
+}
+
+est_status est_feature_output_begin(est_feature_output *o, size_t n, bool kept)
 {
     o->n_values = o->n_steps = 0;
+    if (kept) return begin_kept(o, n);
     if (is_fixed(o)) {
         EST_TRY(est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n)), &o->fixed));
         o->next = est_tensor_mutable_data(o->fixed);
@@ -356,31 +377,43 @@ static void put_padding(const est_feature_output *o, char *to, size_t n)
     for (size_t i = 0; i < n; i++) memcpy(to + i * size, fill, size);
 }
 
+static int64_t longest_row(const int64_t *splits, size_t n)
+{
+    int64_t longest = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (splits[i + 1] - splits[i] > longest) longest = splits[i + 1] - splits[i];
+    }
+    return longest;
+}
+
+/* Rows of equal length. */
+static void put_padded(const est_feature_output *o, const int64_t *splits, size_t n, char *to)
+{
+    size_t      unit = o->count * o->size, longest = (size_t)longest_row(splits, n);
+    const char *from = o->values.data;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t have = (size_t)(splits[i + 1] - splits[i]);
+
+        if (have > 0) memcpy(to, from, have * unit);
+        put_padding(o, to + have * unit, (longest - have) * o->count);
+        from += have * unit;
+        to += longest * unit;
+    }
+}
+
 /* Rows of equal length, and how long each was. */
 static est_status finish_padded(const est_feature_output *o, size_t n, est_feature_batch *out)
 {
-    const int64_t *splits  = est_tensor_data(o->splits);
-    size_t         unit    = o->count * o->size;
-    int64_t        longest = 0, *lengths;
-    const char    *from    = o->values.data;
-    char          *to;
+    const int64_t *splits = est_tensor_data(o->splits);
+    int64_t       *lengths;
 
     EST_TRY(est_tensor_create(EST_I64, EST_SHAPE((int64_t)n), &out->lengths));
     lengths = est_tensor_mutable_data(out->lengths);
-    for (size_t i = 0; i < n; i++) {
-        lengths[i] = splits[i + 1] - splits[i];
-        if (lengths[i] > longest) longest = lengths[i];
-    }
-    EST_TRY(est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n, longest)), &out->values));
-    to = est_tensor_mutable_data(out->values);
-    for (size_t i = 0; i < n; i++) {
-        size_t have = (size_t)lengths[i], lack = (size_t)(longest - lengths[i]);
-
-        if (have > 0) memcpy(to, from, have * unit);
-        put_padding(o, to + have * unit, lack * o->count);
-        from += have * unit;
-        to += (have + lack) * unit;
-    }
+    for (size_t i = 0; i < n; i++) lengths[i] = splits[i + 1] - splits[i];
+    EST_TRY(est_tensor_create(o->dtype, shape_under(o, EST_I64S((int64_t)n, longest_row(splits, n))), &out->values));
+    put_padded(o, splits, n, est_tensor_mutable_data(out->values));
     return EST_OK;
 }
 
@@ -408,4 +441,54 @@ est_status est_feature_output_finish(est_feature_output *o, size_t n, est_featur
     }
     est_feature_output_abandon(o);
     return o->dtype == EST_STRING ? own_strings(out->values, scratch) : EST_OK;
+}
+
+/* --- batches that are kept ---------------------------------------------------------------------------------------- */
+
+const int64_t *est_feature_output_splits(const est_feature_output *o)
+{
+    return o->row_splits.data;
+}
+
+est_shape est_feature_output_shape(const est_feature_output *o, size_t n)
+{
+    if (is_fixed(o)) return shape_under(o, EST_I64S((int64_t)n));
+    if (o->rows == EST_ROWS_RAGGED) return EST_SHAPE((int64_t)o->n_values);
+    return shape_under(o, EST_I64S((int64_t)n, longest_row(o->row_splits.data, n)));
+}
+
+void est_feature_output_copy(const est_feature_output *o, size_t n, void *to)
+{
+    if (o->rows == EST_ROWS_PADDED)
+        put_padded(o, o->row_splits.data, n, to);
+    else if (o->n_values > 0)
+        memcpy(to, o->values.data, o->n_values * o->size);
+}
+
+est_status est_feature_outputs_own(est_feature_output *outputs, size_t n, est_feature_buffer *bytes)
+{
+    size_t total = 0;
+    char  *to;
+
+    for (size_t i = 0; i < n; i++) {
+        const est_str *strings = outputs[i].values.data;
+
+        for (size_t k = 0; outputs[i].dtype == EST_STRING && k < outputs[i].n_values; k++) total += strings[k].size;
+    }
+    EST_TRY(reserve(bytes, total));
+    to = bytes->data;
+    for (size_t i = 0; i < n; i++) {
+        est_str *strings = outputs[i].values.data;
+
+        for (size_t k = 0; outputs[i].dtype == EST_STRING && k < outputs[i].n_values; k++) {
+            if (strings[k].size == 0) {
+                strings[k].data = "";
+                continue;
+            }
+            copy_word(to, strings[k].data, strings[k].size);
+            strings[k].data = to;
+            to += strings[k].size;
+        }
+    }
+    return EST_OK;
 }

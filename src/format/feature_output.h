@@ -34,6 +34,7 @@ typedef struct est_feature_output {
 
     est_feature_buffer values;      /* [n_values] of the rows so far, unless they go to `fixed` */
     est_feature_buffer step_splits; /* int64 [n_steps + 1], in a ragged list */
+    est_feature_buffer row_splits;  /* int64 [n + 1], in place of `splits` in a batch that is kept */
 
     est_tensor *fixed;  /* values of the batch, when every row is of `shape` */
     est_tensor *splits; /* of the batch, in values or steps; made of all rows but fixed ones */
@@ -43,8 +44,9 @@ typedef struct est_feature_output {
 EST_MUST_CHECK est_status est_feature_output_init(est_feature_output *o, const est_feature_spec *spec, bool is_list);
 void                      est_feature_output_clear(est_feature_output *o);
 
-/* Makes ready for a batch of n examples. */
-EST_MUST_CHECK est_status est_feature_output_begin(est_feature_output *o, size_t n);
+/* Makes ready for a batch of n examples. `kept`: it does not end as tensors, but stays in the buffers until the next
+ * one; allocates nothing when these are large enough. Not for lists. */
+EST_MUST_CHECK est_status est_feature_output_begin(est_feature_output *o, size_t n, bool kept);
 
 /* Takes the value that example `row` has for the feature, a Feature or a FeatureList message; NULL when it has none.
  * The example starts at `outermost` and stays until the batch has ended. */
@@ -69,6 +71,15 @@ static inline bool est_feature_output_one(est_feature_output *o, size_t row, con
 /* Turns the n rows into tensors. `scratch` is for copying strings. */
 EST_MUST_CHECK est_status est_feature_output_finish(est_feature_output *o, size_t n, est_feature_buffer *scratch,
                                                     est_feature_batch *out);
+
+/* Of a batch of n examples that was kept: the shape of its values, where rows of any length begin among them, and the
+ * values themselves, padded if they are to be. */
+est_shape      est_feature_output_shape(const est_feature_output *o, size_t n);
+const int64_t *est_feature_output_splits(const est_feature_output *o);
+void           est_feature_output_copy(const est_feature_output *o, size_t n, void *to);
+
+/* Lets the strings of kept batches point to a copy of their bytes in `bytes`. */
+EST_MUST_CHECK est_status est_feature_outputs_own(est_feature_output *outputs, size_t n, est_feature_buffer *bytes);
 
 /* Gives up the batch; fine at any time. */
 void est_feature_output_abandon(est_feature_output *o);

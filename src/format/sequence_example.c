@@ -157,8 +157,8 @@ static est_status find_features(est_sequence_parser *p, est_str example)
 
 static est_status parse_rows(est_sequence_parser *p, const est_str *examples, size_t n)
 {
-    EST_TRY(est_feature_group_begin(&p->context, n));
-    EST_TRY(est_feature_group_begin(&p->lists, n));
+    EST_TRY(est_feature_group_begin(&p->context, n, false));
+    EST_TRY(est_feature_group_begin(&p->lists, n, false));
     for (size_t i = 0; i < n; i++) {
         est_status status = find_features(p, examples[i]);
 

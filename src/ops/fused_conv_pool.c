@@ -15,12 +15,42 @@
 #include "kernels/parallel.h"
 #include "ops/ops.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 #define LANES 8
 typedef float   lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
 typedef int32_t masks __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
 typedef uint8_t bytes __attribute__((vector_size(LANES), aligned(1)));
 
 #define DEAD 4 /* `which` of a window that relu closed */
+
+/* Places as bytes and as lanes. Compilers convert these one by one. */
+#ifdef __AVX2__
+static inline void get_places(const unsigned char *which, masks *out)
+{
+    *out = (masks)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)which));
+}
+
+static inline void put_places(unsigned char *which, masks places)
+{
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)places),
+                                    _mm256_extracti128_si256((__m256i)places, 1));
+
+    _mm_storel_epi64((__m128i *)(void *)which, _mm_packus_epi16(words, words));
+}
+#else
+static inline void get_places(const unsigned char *which, masks *out)
+{
+    *out = __builtin_convertvector(*(const bytes *)which, masks);
+}
+
+static inline void put_places(unsigned char *which, masks places)
+{
+    *(bytes *)which = __builtin_convertvector(places, bytes);
+}
+#endif
 
 /* The sizes of one call. */
 typedef struct sizes {
@@ -83,7 +113,7 @@ static inline void pool_lanes(const lanes y[4], lanes bias, float *pooled, unsig
     dead             = best <= 0; /* not so for NaN, which passes as it does through relu */
     *(lanes *)pooled = (lanes)((masks)best & ~dead);
     place            = (place & ~dead) | (dead & DEAD);
-    *(bytes *)which  = __builtin_convertvector(place, bytes);
+    put_places(which, place);
 }
 
 /* One place, n_vectors * LANES channels: the four windows share their filter loads, and two vectors keep enough sums in
@@ -203,8 +233,9 @@ static inline __attribute__((always_inline)) void back_row(const backward *b, co
     int64_t      row = s->w * s->c;
 
     for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2 * s->c) {
-        lanes dy    = *(const lanes *)(b->dpooled + out + channel), part[4];
-        masks place = __builtin_convertvector(*(const bytes *)(b->which + out + channel), masks);
+        lanes dy = *(const lanes *)(b->dpooled + out + channel), part[4];
+        masks place;
+        get_places(b->which + out + channel, &place);
         for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
         *bias += (lanes)((masks)dy & (place != DEAD));
 #pragma GCC unroll 9
@@ -215,32 +246,42 @@ static inline __attribute__((always_inline)) void back_row(const backward *b, co
     }
 }
 
-/* The same for a 3x3 window over one channel: each of the 16 pixels that a pooled value saw is loaded once and added to
- * the taps through which it was seen. Nine sums, four parts and a pixel just fit the registers. */
+#ifdef __AVX2__
+/* Two rows of four pixels. */
+static inline __m256 two_rows(const float *x, int64_t row)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x)), _mm_loadu_ps(x + row), 1);
+}
+
+/* The same for a 3x3 window over one channel. Of the four products of a tap three are with 0: each lane picks the pixel
+ * that its maximum saw through the tap, which is bit for bit the same for finite pixels. For a tap in row i and column
+ * j those are pixels j and j + 1 of rows i and i + 1. */
 static inline void back_row_3x3(const backward *b, const float *x, int64_t out, int64_t channel, lanes sum[9],
                                 lanes *bias)
 {
     const sizes *s = &b->s;
 
     for (int64_t px = 0; px < s->pw; px++, out += s->k, x += 2) {
-        lanes dy    = *(const lanes *)(b->dpooled + out + channel), part[4];
-        masks place = __builtin_convertvector(*(const bytes *)(b->which + out + channel), masks);
-        for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
-        *bias += (lanes)((masks)dy & (place != DEAD));
-#pragma GCC unroll 4
-        for (int r = 0; r < 4; r++) {
-#pragma GCC unroll 4
-            for (int c = 0; c < 4; c++) {
-                lanes pixel = x[r * s->w + c] - (lanes){ 0 };
-#pragma GCC unroll 4
-                for (int q = 0; q < 4; q++) {
-                    int i = r - q / 2, j = c - q % 2; /* the tap that put this pixel into window q */
-                    if (i >= 0 && i < 3 && j >= 0 && j < 3) sum[3 * i + j] += pixel * part[q];
-                }
+        lanes  dy      = *(const lanes *)(b->dpooled + out + channel);
+        __m256 rows[3] = { two_rows(x, s->w), two_rows(x + s->w, s->w), two_rows(x + 2 * s->w, s->w) };
+        masks  place, pick;
+
+        get_places(b->which + out + channel, &place);
+        pick = place + (place & 2); /* 0, 1, 4, 5 */
+        dy   = (lanes)((masks)dy & (place != DEAD));
+        *bias += dy;
+#pragma GCC unroll 3
+        for (int j = 0; j < 3; j++, pick += 1) {
+#pragma GCC unroll 3
+            for (int i = 0; i < 3; i++) {
+                sum[3 * i + j] += (lanes)_mm256_permutevar8x32_ps(rows[i], (__m256i)pick) * dy;
             }
         }
     }
 }
+#else
+#define back_row_3x3(b, x, out, channel, sum, bias) back_row(b, x, out, channel, offset, TAPS_MAX, sum, bias)
+#endif
 
 static void backward_block(void *arg, int64_t begin, int64_t end, int64_t block)
 {

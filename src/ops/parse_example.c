@@ -17,6 +17,7 @@
 #include "base/argument.h"
 #include "base/fingerprint.h"
 #include "estoc/example.h"
+#include "format/feature_group.h"
 #include "ops/array.h"
 
 enum { SERIALIZED = 0, NAMES, SPARSE_KEYS, DENSE_KEYS, RAGGED_KEYS, DENSE_DEFAULTS };
@@ -124,11 +125,11 @@ static est_status parse_infer(est_infer *c)
 /* --- kernel ------------------------------------------------------------------------------------------------------- */
 
 typedef struct parse_state {
-    counts              n;
-    est_feature_batch  *batch;  /* [sparse + dense + ragged], of the last run */
-    est_example_parser *parser; /* NULL: none yet */
-    uint64_t            print;  /* of the keys and defaults that it was made for */
-    bool                fresh;  /* measure() has parsed for the run() that follows */
+    counts                    n;
+    est_example_parser       *parser; /* NULL: none yet */
+    const est_feature_output *rows;   /* [sparse + dense + ragged]: the last batch, which the parser keeps */
+    uint64_t                  print;  /* of the keys and defaults that it was made for */
+    bool                      fresh;  /* measure() has parsed for the run() that follows */
 } parse_state;
 
 static int n_features(counts n)
@@ -141,9 +142,7 @@ static void parse_release(est_call *c)
     parse_state *state = c->state;
 
     if (state == NULL) return;
-    if (state->batch != NULL) est_feature_batch_clear(state->batch, (size_t)n_features(state->n));
     est_example_parser_free(state->parser);
-    est_free(state->batch);
     est_free(state);
     c->state = NULL;
 }
@@ -152,14 +151,10 @@ static est_status make_state(est_call *c)
 {
     parse_state *state = est_zalloc(sizeof *state);
 
+    if (state == NULL) return est_no_memory();
+    state->n = count_features(c->node);
     c->state = state;
-    if (state != NULL) {
-        state->n     = count_features(c->node);
-        state->batch = est_zalloc(((size_t)n_features(state->n) + 1) * sizeof *state->batch);
-    }
-    if (state != NULL && state->batch != NULL) return EST_OK;
-    parse_release(c);
-    return est_no_memory();
+    return EST_OK;
 }
 
 static est_status copy_key(est_arena *arena, est_str key, const char **out)
@@ -283,11 +278,12 @@ static est_status parse(est_call *c)
     parse_state *state;
 
     if (c->state == NULL) EST_TRY(make_state(c));
-    state = c->state;
-    est_feature_batch_clear(state->batch, (size_t)n_features(state->n));
+    state        = c->state;
+    state->fresh = false;
     if (n_features(state->n) == 0) return EST_OK;
     EST_TRY(find_parser(c, state));
-    return est_example_parse(state->parser, c->in[SERIALIZED]->data, (size_t)c->in[SERIALIZED]->count, state->batch);
+    return est_example_parse_kept(state->parser, c->in[SERIALIZED]->data, (size_t)c->in[SERIALIZED]->count,
+                                  &state->rows);
 }
 
 static void set_shape(est_view *view, est_shape shape)
@@ -298,52 +294,43 @@ static void set_shape(est_view *view, est_shape shape)
 
 static est_status parse_measure(est_call *c)
 {
-    est_view                *out = c->out;
-    const est_feature_batch *batch;
-    parse_state             *state;
+    est_view                 *out = c->out;
+    size_t                    n   = (size_t)c->in[SERIALIZED]->count;
+    const est_feature_output *rows;
+    parse_state              *state;
 
     EST_TRY(parse(c));
     state = c->state;
-    batch = state->batch;
-    for (int i = 0; i < state->n.sparse; i++) set_shape(out++, EST_SHAPE(est_tensor_count(batch[i].values), 2));
-    for (int i = 0; i < state->n.sparse; i++) set_shape(out++, *est_tensor_shape(batch[i].values));
+    rows  = state->rows;
+    for (int i = 0; i < state->n.sparse; i++) set_shape(out++, EST_SHAPE((int64_t)rows[i].n_values, 2));
+    for (int i = 0; i < state->n.sparse; i++) set_shape(out++, EST_SHAPE((int64_t)rows[i].n_values));
     out += state->n.sparse;
-    batch += state->n.sparse;
-    for (int i = 0; i < state->n.dense; i++) set_shape(out++, *est_tensor_shape(batch[i].values));
-    batch += state->n.dense;
-    for (int i = 0; i < state->n.ragged; i++) set_shape(out++, *est_tensor_shape(batch[i].values));
-    for (int i = 0; i < state->n.ragged; i++) set_shape(out++, *est_tensor_shape(batch[i].splits));
+    for (int i = 0; i < state->n.dense + state->n.ragged; i++) {
+        set_shape(out++, est_feature_output_shape(&rows[state->n.sparse + i], n));
+    }
+    for (int i = 0; i < state->n.ragged; i++) set_shape(out++, EST_SHAPE((int64_t)n + 1));
     state->fresh = true;
     return EST_OK;
 }
 
-static void put_values(est_view *out, const est_tensor *values)
+static void put_splits(est_view *out, const int64_t *splits)
 {
-    if (out->count > 0) memcpy(out->data, est_tensor_data(values), est_tensor_bytes(values));
-}
-
-static void put_splits(est_view *out, const est_tensor *splits)
-{
-    const int64_t *from = est_tensor_data(splits);
-
     if (out->dtype == EST_I64) {
-        put_values(out, splits);
+        memcpy(out->data, splits, (size_t)out->count * sizeof *splits);
     } else {
-        for (int64_t i = 0; i < out->count; i++) ((int32_t *)out->data)[i] = (int32_t)from[i];
+        for (int64_t i = 0; i < out->count; i++) ((int32_t *)out->data)[i] = (int32_t)splits[i];
     }
 }
 
 /* Rows as pairs of row and column, and [rows, longest]. */
-static void put_sparse(est_view *indices, est_view *shape, const est_tensor *splits)
+static void put_sparse(est_view *indices, est_view *shape, const int64_t *splits, int64_t n)
 {
-    const int64_t *from = est_tensor_data(splits);
-    int64_t       *to = indices->data, *sizes = shape->data;
-    int64_t        n = est_tensor_count(splits) - 1;
+    int64_t *to = indices->data, *sizes = shape->data;
 
     sizes[0] = n;
     sizes[1] = 0;
     for (int64_t r = 0; r < n; r++) {
-        int64_t length = from[r + 1] - from[r];
+        int64_t length = splits[r + 1] - splits[r];
 
         for (int64_t k = 0; k < length; k++) {
             *to++ = r;
@@ -355,26 +342,26 @@ static void put_sparse(est_view *indices, est_view *shape, const est_tensor *spl
 
 static est_status parse_cpu(est_call *c)
 {
-    const est_feature_batch *batch;
-    parse_state             *state = c->state;
-    counts                   n;
-    est_view                *out;
+    size_t                    rows = (size_t)c->in[SERIALIZED]->count;
+    const est_feature_output *from;
+    parse_state              *state = c->state;
+    counts                    n;
+    est_view                 *out = c->out;
 
     if (state == NULL || !state->fresh) EST_TRY(parse(c));
     state        = c->state;
     state->fresh = false;
     n            = state->n;
-    batch        = state->batch;
-    out          = c->out;
-    for (int i = 0; i < n.sparse; i++, batch++, out++) {
-        put_sparse(out, out + 2 * n.sparse, batch->splits);
-        put_values(out + n.sparse, batch->values);
+    from         = state->rows;
+    for (int i = 0; i < n.sparse; i++, from++, out++) {
+        put_sparse(out, out + 2 * n.sparse, est_feature_output_splits(from), (int64_t)rows);
+        est_feature_output_copy(from, rows, out[n.sparse].data);
     }
     out += 2 * n.sparse;
-    for (int i = 0; i < n.dense; i++, batch++, out++) put_values(out, batch->values);
-    for (int i = 0; i < n.ragged; i++, batch++, out++) {
-        put_values(out, batch->values);
-        put_splits(out + n.ragged, batch->splits);
+    for (int i = 0; i < n.dense; i++, from++, out++) est_feature_output_copy(from, rows, out->data);
+    for (int i = 0; i < n.ragged; i++, from++, out++) {
+        est_feature_output_copy(from, rows, out->data);
+        put_splits(out + n.ragged, est_feature_output_splits(from));
     }
     return EST_OK;
 }

@@ -7,6 +7,7 @@
  *   Fill, AssignVariableOp                     -> EstAssignFill        no pass but that over the variable, for 0 none
  *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
  *   gradients of all four                         EstConvPoolGrad      nor its gradient
+ *   what lower() makes of EstEmbeddingBag      -> EstEmbeddingBag      in exported models: some twenty operations
  *   EstEmbeddingBag and others, ConcatV2       -> EstEmbeddingBagConcat
  *   EstConcatGrad, EstEmbeddingBagGrad         -> EstEmbeddingBagSliceGrad    what is joined is never apart
  *
@@ -19,11 +20,14 @@
 #include "kernels/lazy_rows.h"
 #include "ops/ops.h"
 #include "runtime/pass.h"
+#include "runtime/pattern.h"
 
 typedef struct fuser {
     est_graph   *g;
     est_rewriter rewriter;
-    est_uses     uses; /* when the rule began */
+    est_uses     uses;                           /* when the rule began */
+    est_pattern  bags[EST_COMBINE_SQRTN + 1][2]; /* by combiner, and whether there are weights */
+    bool         writes;                         /* something in the graph changes a variable */
 } fuser;
 
 static est_node_def *node(const fuser *f, int32_t id)
@@ -305,6 +309,71 @@ static bool fuse_conv_pool(fuser *f, const est_node_def *pool)
     return stand_in(f, back, 0, c.dfilter) && stand_in(f, back, 1, c.dbias);
 }
 
+/* --- bags of exported models ------------------------------------------------------------------------------------ */
+
+/* A bag of float32 rows by int64 ids. */
+static est_status make_bag_pattern(int combiner, bool weighted, est_pattern *out)
+{
+    est_graph *g = NULL;
+    est_node   table, ids, splits, weights = EST_NO_NODE;
+    est_status status;
+
+    EST_TRY(est_graph_create(0, &g));
+    table  = est_build0(g, &est_op_var_handle,
+                        EST_ATTRS(est_attr_type("dtype", EST_F32), est_attr_shape("shape", EST_SHAPE(-1, -1))));
+    ids    = est_placeholder(g, "ids", EST_I64, EST_SHAPE(-1));
+    splits = est_placeholder(g, "splits", EST_I64, EST_SHAPE(-1));
+    if (weighted) weights = est_placeholder(g, "weights", EST_F32, EST_SHAPE(-1));
+    status = est_pattern_create(
+        est_embedding_bag(table, (est_ragged_node){ .values = ids, .splits = splits }, weights, combiner, 0), out);
+    est_graph_free(g);
+    return status;
+}
+
+/* Whether a node sums rows of a variable that were multiplied by their weights: what all such bags end with. */
+static bool sums_rows(const fuser *f, const est_node_def *sum)
+{
+    const est_node_def *scaled = sum->op == &est_op_unsorted_segment_sum ? made_by(f, sum, 0, &est_op_mul) : NULL;
+
+    return scaled != NULL && is_f32(sum) && made_by(f, scaled, 0, &est_op_resource_gather) != NULL;
+}
+
+static bool raise_bag(fuser *f, const est_node_def *end, int combiner, bool weighted)
+{
+    est_pattern *pattern = &f->bags[combiner][weighted];
+    est_edge     in[EST_PATTERN_INPUTS_MAX];
+    est_status   status = pattern->graph == NULL ? make_bag_pattern(combiner, weighted, pattern) : EST_OK;
+
+    if (status != EST_OK) {
+        (void)est_graph_poison(f->g, status);
+        return false;
+    }
+    if (!est_pattern_match(pattern, f->g, end->id, in)) return true;
+    return stand_in(f,
+                    est_embedding_bag(edge_node(f, in[0]),
+                                      (est_ragged_node){ .values = edge_node(f, in[1]), .splits = edge_node(f, in[2]) },
+                                      weighted ? edge_node(f, in[3]) : EST_NO_NODE, combiner, 0),
+                    0, end);
+}
+
+/* Not in a step that writes: a lookup that sees the old value (P2) might wait, as a part of the bag, for something that
+ * comes after the write. */
+static bool raise_sum(fuser *f, const est_node_def *sum)
+{
+    if (f->writes || !sums_rows(f, sum)) return true;
+    return raise_bag(f, sum, EST_COMBINE_SUM, false) && raise_bag(f, sum, EST_COMBINE_SUM, true);
+}
+
+static bool raise_mean(fuser *f, const est_node_def *quotient)
+{
+    if (f->writes || !sums_rows(f, node(f, quotient->in[0].node))) return true;
+    for (int weighted = 0; weighted < 2; weighted++) {
+        if (!raise_bag(f, quotient, EST_COMBINE_MEAN, weighted != 0)) return false;
+        if (!raise_bag(f, quotient, EST_COMBINE_SQRTN, weighted != 0)) return false;
+    }
+    return true;
+}
+
 /* --- bags that are joined ----------------------------------------------------------------------------------------- */
 
 /* Whether the edge is an axis that says 1 for matrices. */
@@ -475,6 +544,8 @@ static const struct rule {
               { &est_op_relu_grad, fuse_relu_grad, &est_op_matmul_relu_grad },
               { &est_op_assign_variable, fuse_assign_draw, &est_op_assign_draw },
               { &est_op_assign_variable, fuse_assign_fill, &est_op_assign_fill },
+              { &est_op_div_no_nan, raise_mean, &est_op_embedding_bag },
+              { &est_op_unsorted_segment_sum, raise_sum, &est_op_embedding_bag },
               { &est_op_embedding_bag_grad, fuse_slice_grad, &est_op_embedding_bag_slice_grad },
               { &est_op_concat_v2, fuse_concat_bags, &est_op_embedding_bag_concat } };
 
@@ -497,9 +568,13 @@ est_status est_pass_fuse(est_graph *graph, est_io *io, const est_device *device)
     fuser      f      = { .g = graph, .rewriter = { .graph = graph, .io = io } };
     est_status status = EST_OK;
 
+    for (int32_t id = 0; id < est_graph_size(graph); id++) f.writes = f.writes || node(&f, id)->op->writes != 0;
     for (size_t r = 0; r < sizeof rules / sizeof rules[0] && status == EST_OK; r++) {
         if (est_kernel_exists(est_op_kernels(rules[r].makes, device))) status = apply_rule(&f, &rules[r]);
     }
     est_rewriter_clear(&f.rewriter);
+    for (int c = 0; c <= EST_COMBINE_SQRTN; c++) {
+        for (int weighted = 0; weighted < 2; weighted++) est_pattern_clear(&f.bags[c][weighted]);
+    }
     return status;
 }

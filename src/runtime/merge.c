@@ -48,16 +48,22 @@ static bool same_attr(const est_attr *a, const est_attr *b)
     return false;
 }
 
-static bool same_node(const est_node_def *a, const est_node_def *b)
+bool est_same_operation(const est_node_def *a, const est_node_def *b)
 {
-    if (a->op != b->op || a->n_in != b->n_in || a->n_control != b->n_control || a->n_attr != b->n_attr) return false;
-    if (a->n_in > 0 && memcmp(a->in, b->in, sizeof *a->in * (size_t)a->n_in) != 0) return false;
-    if (a->n_control > 0 && memcmp(a->control, b->control, sizeof *a->control * (size_t)a->n_control) != 0)
-        return false;
+    if (a->op != b->op || a->n_attr != b->n_attr) return false;
     for (int32_t i = 0; i < a->n_attr; i++) {
         if (!same_attr(&a->attr[i], &b->attr[i])) return false;
     }
-    return strcmp(a->device, b->device) == 0;
+    return true;
+}
+
+static bool same_node(const est_node_def *a, const est_node_def *b)
+{
+    if (a->op != b->op || a->n_in != b->n_in || a->n_control != b->n_control) return false;
+    if (a->n_in > 0 && memcmp(a->in, b->in, sizeof *a->in * (size_t)a->n_in) != 0) return false;
+    if (a->n_control > 0 && memcmp(a->control, b->control, sizeof *a->control * (size_t)a->n_control) != 0)
+        return false;
+    return strcmp(a->device, b->device) == 0 && est_same_operation(a, b);
 }
 
 static uint64_t mix(uint64_t h, uint64_t x)

@@ -64,6 +64,9 @@ void                      est_rewriter_clear(est_rewriter *r);
  * do not need, so that the core of the step does not depend on what else is fetched (C5 in partition.c). */
 EST_MUST_CHECK est_status est_pass_merge(est_graph *graph, est_io *io, bool apart);
 
+/* Whether two nodes are the same op with equal attributes, whatever their inputs are. */
+bool est_same_operation(const est_node_def *a, const est_node_def *b);
+
 /* Makes one operation of chains that would cross memory more often than they need, where the device has kernels for it
  * (runtime/fuse.c). */
 EST_MUST_CHECK est_status est_pass_fuse(est_graph *graph, est_io *io, const est_device *device);

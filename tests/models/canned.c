@@ -14,6 +14,9 @@
 #include "format/saved_model_def.h"
 #include "graph/graph.h"
 #include "models/canned.h"
+#include "predict/saved_model.h"
+#include "runtime/plan.h"
+#include "runtime/session.h"
 #include "support/estimator_test.h"
 #include "support/fault_loop.h"
 #include "support/nn_test.h"
@@ -351,6 +354,24 @@ static void check_signatures(const char *title, const char *path, est_json *gold
     est_arena_free(arena);
 }
 
+/* Lookups of a loaded model are those that were trained, not the many operations that a file has for each. */
+static void check_lookups(const char *title, const char *path)
+{
+    est_saved_model          *model = NULL;
+    est_saved_signature_nodes s;
+    est_step                 *step = NULL;
+
+    assert_ok(est_saved_model_load(path, NULL, &model));
+    assert_ok(est_saved_model_find(model, "predict", &s));
+    assert_ok(est_session_prepare(est_saved_model_session(model), s.inputs, s.outputs, EST_NO_NODES, &step));
+    for (int32_t k = 0; k < est_step_plan(step)->n_items; k++) {
+        const est_node_def *node = est_step_plan(step)->items[k].call.node;
+
+        if (strcmp(node->op->name, "ResourceGather") == 0) fail_msg("%s: %s is left", title, node->name);
+    }
+    est_saved_model_free(model);
+}
+
 static void check_export(const char *title, est_estimator *e, const char *dir, const est_json *golden)
 {
     est_parse_spec   *spec = NULL;
@@ -362,6 +383,7 @@ static void check_export(const char *title, est_estimator *e, const char *dir, c
     input = (est_serving_input){ .parse = est_parse_spec_features(spec) };
     assert_ok(est_export_saved_model(e, base, EST_EXPORT(.input = input), path));
     check_signatures(title, path, json_object_get(golden, "signatures"));
+    check_lookups(title, path);
     est_parse_spec_free(spec);
 }
 

@@ -120,6 +120,31 @@ TEST(an_export_predicts_what_its_estimator_does)
     shop_close(&s);
 }
 
+/* Examples included: what they are parsed into stays in the plan. */
+TEST(predictions_for_examples_allocate_nothing)
+{
+    est_tensor      *examples = four_examples();
+    est_saved_model *model    = NULL;
+    est_predictor   *predictor;
+    est_prediction  *one;
+    uint64_t         allocated;
+    shop             s;
+
+    shop_open(&s, NULL, EST_EXPORT(.input = SHOP_PARSING));
+    ok(est_saved_model_load(s.path, EST_SAVED_MODEL(.threads = 1), &model));
+    ok(est_predictor_create(model, "predict", NULL, &predictor));
+    ok(est_prediction_create(predictor, &one));
+    for (int i = 0; i < 2; i++) ok(est_prediction_run(one, EST_NAMED_TENSORS({ "examples", examples })));
+    allocated = est_alloc_count();
+    for (int i = 0; i < 10; i++) ok(est_prediction_run(one, EST_NAMED_TENSORS({ "examples", examples })));
+    assert_int_equal(est_alloc_count(), allocated);
+    est_prediction_free(one);
+    est_predictor_free(predictor);
+    est_saved_model_free(model);
+    est_tensor_free(examples);
+    shop_close(&s);
+}
+
 TEST(signatures_are_listed)
 {
     static const char *const   names[] = { "predict", "regression", "serving_default" };

@@ -3,8 +3,10 @@
  * Passes: what is folded, merged and fused, what must not be, and that numbers stay what they were. */
 #include "base/random.h"
 #include "estoc/estoc.h"
+#include "graph/lower.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 /* How many operations of that name (or with that beginning, when it ends in '*') the step runs. */
@@ -633,4 +635,179 @@ TEST(bags_that_a_write_waits_for_stay_apart)
     est_tensor_free(ids);
     est_tensor_free(splits);
     est_tensor_free(part);
+}
+
+/* --- what was lowered --------------------------------------------------------------------------------------------- */
+
+enum { LOWERED_MAX = 6 };
+
+/* Results over ragged ids in TensorFlow's ops, as an export has them. */
+typedef struct lowered {
+    est_graph *g;
+    est_node   in[3]; /* ids, splits and weights */
+    est_node   out[LOWERED_MAX];
+    int        n_out;
+} lowered;
+
+static est_node find_node(est_graph *g, const char *name)
+{
+    for (int32_t id = 0; id < est_graph_size(g); id++) {
+        if (strcmp(est_graph_node(g, id)->name, name) == 0) return (est_node){ g, id, 0 };
+    }
+    fail_msg("the graph has no node '%s'", name);
+    return EST_NO_NODE;
+}
+
+/* Takes t. All of the graph is lowered, so that its variables keep their initializers. */
+static lowered lower(nn_test *t, const est_node *in, est_nodes out)
+{
+    lowered l = { .n_out = out.n };
+
+    assert_ok(est_graph_lower(t->graph, NULL, 0, &l.g));
+    for (int i = 0; i < 3; i++) l.in[i] = find_node(l.g, est_def(in[i])->name);
+    for (int i = 0; i < out.n; i++) l.out[i] = find_node(l.g, est_def(out.data[i])->name);
+    nn_end(t);
+    return l;
+}
+
+static void begin_lowered(nn_test *t, est_node *table, est_node in[3])
+{
+    *t     = nn_begin(1);
+    *table = est_variable(t->graph, "table", EST_F32, EST_SHAPE(9, 5));
+    est_variable_initializer(*table, noise_const(t->graph, EST_SHAPE(9, 5), 4));
+    in[0] = est_placeholder(t->graph, "ids", EST_I64, EST_SHAPE(-1));
+    in[1] = est_placeholder(t->graph, "splits", EST_I64, EST_SHAPE(-1));
+    in[2] = est_placeholder(t->graph, "weights", EST_F32, EST_SHAPE(-1));
+}
+
+/* Bags with each combiner, without weights and with. */
+static lowered lower_bags(double max_norm)
+{
+    nn_test  t;
+    est_node table, in[3], bags[LOWERED_MAX];
+
+    begin_lowered(&t, &table, in);
+    for (int k = 0; k < LOWERED_MAX; k++) {
+        bags[k] = est_embedding_bag(table, (est_ragged_node){ in[0], in[1] }, k % 2 == 1 ? in[2] : EST_NO_NODE,
+                                    EST_COMBINE_MEAN + k / 2, max_norm);
+    }
+    return lower(&t, in, (est_nodes){ bags, LOWERED_MAX });
+}
+
+/* The first n of the results, and `last` if it is a node. Weights are powers of two, whose products are exact: the two
+ * ways agree bit for bit. */
+static both run_lowered(const lowered *l, int n, est_node last)
+{
+    est_tensor *in[3] = { NULL };
+    est_node    fetches[LOWERED_MAX + 1];
+    both        b;
+
+    assert_ok(est_tensor_i64(EST_SHAPE(8), (const int64_t[]){ 3, 8, 3, 0, -1, 5, 3, 1 }, &in[0]));
+    assert_ok(est_tensor_i64(EST_SHAPE(6), (const int64_t[]){ 0, 2, 2, 6, 7, 8 }, &in[1]));
+    assert_ok(est_tensor_f32(EST_SHAPE(8), (const float[]){ 0.5F, 2, 1, 0.25F, 1, 4, -2, 0 }, &in[2]));
+    memcpy(fetches, l->out, sizeof l->out);
+    fetches[n] = last;
+    b          = run_both(l->g, (est_nodes){ l->in, 3 }, (const est_tensor *const *)in,
+                          (est_nodes){ fetches, n + (last.graph != NULL) }, 0);
+    for (int i = 0; i < 3; i++) est_tensor_free(in[i]);
+    return b;
+}
+
+static void end_lowered(lowered *l, both *b)
+{
+    end_both(b);
+    est_graph_free(l->g);
+}
+
+TEST(bags_of_exported_models_are_bags_again)
+{
+    lowered l = lower_bags(0);
+    both    b = run_lowered(&l, LOWERED_MAX, EST_NO_NODE);
+
+    assert_int_equal(count_ops(b.step, "EstEmbeddingBag"), LOWERED_MAX);
+    for (int32_t k = 0; k < est_step_plan(b.step)->n_items; k++) { /* nothing is left of the others */
+        const est_op *op = est_step_plan(b.step)->items[k].call.node->op;
+        assert_true(op == &est_op_embedding_bag || op->source != EST_SOURCE_NONE);
+    }
+    end_lowered(&l, &b);
+}
+
+TEST(bags_with_a_norm_stay_lowered)
+{
+    lowered l = lower_bags(0.5);
+    both    b = run_lowered(&l, LOWERED_MAX, EST_NO_NODE);
+
+    assert_int_equal(count_ops(b.step, "EstEmbeddingBag"), 0);
+    end_lowered(&l, &b);
+}
+
+/* Lookups see the value from before a write that nothing orders them with. */
+TEST(bags_of_a_step_that_writes_stay_lowered)
+{
+    lowered  l     = lower_bags(0);
+    est_node table = find_node(l.g, "table"), old, write, sum;
+    both     b;
+
+    old = est_read_variable(est_variable(l.g, "other", EST_F32, EST_SHAPE(9, 5)));
+    est_variable_initializer(find_node(l.g, "other"), noise_const(l.g, EST_SHAPE(9, 5), 5));
+    write = est_assign(table, est_zeros_like(old));
+    sum   = est_after(est_sum(old), write);
+    b     = run_lowered(&l, LOWERED_MAX, sum);
+    assert_int_equal(count_ops(b.step, "EstEmbeddingBag"), 0);
+    assert_int_equal(count_ops(b.step, "AssignVariableOp") + count_ops(b.step, "EstAssignFill"), 1);
+    end_lowered(&l, &b);
+}
+
+/* A sum that is what a bag becomes, or differs from it in one thing. */
+enum { A_BAG, OTHER_CONSTANT, OTHER_ROWS, TWO_INPUTS, WAITS, N_SUMS };
+
+static est_node sum_by_hand(est_node table, const est_node in[3], int kind)
+{
+    est_graph *g      = table.graph;
+    est_node   keep   = est_greater_equal(in[0], est_scalar(g, EST_I64, kind == OTHER_CONSTANT ? 1 : 0));
+    est_node   places = est_squeeze(est_where(keep), EST_I64S(1)), ids = est_gather(in[0], places, 0), rows, e, n_rows;
+
+    rows   = est_gather(est_row_ids(in[1], in[0]), places, 0);
+    n_rows = est_sub(est_size(kind == TWO_INPUTS ? in[2] : in[1]), est_scalar(g, EST_I32, 1));
+    if (kind == OTHER_ROWS) rows = est_neg(est_neg(rows));
+    e = est_resource_gather(table, ids);
+    if (kind == WAITS) e = est_after(e, n_rows);
+    return est_unsorted_segment_sum(est_mul(e, est_expand_dims(est_cast(est_ones_like(ids), EST_F32), 1)), rows,
+                                    n_rows);
+}
+
+TEST(what_only_looks_like_a_bag_stays)
+{
+    for (int kind = 0; kind < N_SUMS; kind++) {
+        nn_test  t;
+        est_node table, in[3], sum;
+        lowered  l;
+        both     b;
+
+        begin_lowered(&t, &table, in);
+        sum = sum_by_hand(table, in, kind);
+        l   = lower(&t, in, EST_NODES(sum));
+        b   = run_lowered(&l, 1, EST_NO_NODE);
+        assert_int_equal(count_ops(b.step, "EstEmbeddingBag"), kind == A_BAG);
+        assert_int_equal(count_ops(b.step, "UnsortedSegmentSum"), kind != A_BAG);
+        end_lowered(&l, &b);
+    }
+}
+
+TEST(no_memory_to_look_for_bags)
+{
+    lowered l = lower_bags(0);
+
+    FAULT_LOOP(f, FAULT_PLACES, .more_than = 20) {
+        est_session *session = NULL;
+        est_step    *step    = NULL;
+        est_status   status;
+
+        assert_ok(est_session_create(l.g, EST_SESSION(.threads = 1), &session));
+        fault_arm(&f);
+        status = est_session_prepare(session, (est_nodes){ l.in, 3 }, (est_nodes){ l.out, 2 }, EST_NO_NODES, &step);
+        fault_check(&f, status);
+        est_session_free(session);
+    }
+    est_graph_free(l.g);
 }
