@@ -204,23 +204,44 @@ static est_status run_epoch(est_fit *fit, bool *ended)
     EST_TRY(fit->trainer->epoch(fit, ended));
     if (est_stop_signal() != 0) return EST_OK;                       /* the epoch is not complete */
     if (*ended && est_loop_runs(fit->loop) == before) return EST_OK; /* it did not begin */
+    if (fit->workers != NULL && est_fit_workers_went_back(fit)) return EST_OK;
     EST_TRY(est_loop_measure(fit->loop));
     if (validates(fit)) EST_TRY(add_validation(fit));
     EST_TRY(est_loop_end_epoch(fit->loop));
     EST_TRY(est_history_add(fit->history, fit->loop));
-    if (fit->workers != NULL) EST_TRY(est_fit_workers_save(fit));
+    if (fit->workers != NULL) {
+        EST_TRY(est_fit_workers_vote(fit));
+        EST_TRY(est_fit_workers_save(fit));
+    }
     return fit->backup != NULL && fit->epoch + 1 < fit->epochs ? est_backup_save(fit->backup, fit) : EST_OK;
+}
+
+/* Up to the last, or a stop. */
+static est_status run_epochs_left(est_fit *fit)
+{
+    bool ended = false;
+
+    while (fit->epoch < fit->epochs && !ended) {
+        EST_TRY(run_epoch(fit, &ended));
+        ended = ended || est_loop_should_stop(fit->loop);
+        if (fit->workers != NULL) {
+            est_fit_workers_seek(fit);
+        } else {
+            fit->epoch++;
+        }
+    }
+    return EST_OK;
 }
 
 static est_status run_epochs(est_fit *fit)
 {
-    bool ended = false;
+    bool resumed;
 
-    for (; fit->epoch < fit->epochs && !ended; fit->epoch++) {
-        EST_TRY(run_epoch(fit, &ended));
-        ended = ended || est_loop_should_stop(fit->loop);
-    }
-    EST_TRY(fit->trainer->end(fit));
+    do {
+        resumed = false;
+        EST_TRY(run_epochs_left(fit));
+        EST_TRY(fit->trainer->end(fit, &resumed));
+    } while (resumed);
     EST_TRY(est_signals_check("fit"));
     return fit->backup != NULL ? est_backup_end(fit->backup, fit) : EST_OK;
 }

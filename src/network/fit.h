@@ -47,8 +47,8 @@ struct est_trainer_ops {
     /* Loss and metrics of the validation, values[n_metrics]. */
     EST_MUST_CHECK est_status (*validate)(est_fit *fit, double *values);
 
-    /* After the last epoch, when all went well; and in any case. */
-    EST_MUST_CHECK est_status (*end)(est_fit *fit);
+    /* After the last epoch, when all went well; *resumed: the fit is taken back to fit->epoch. And in any case. */
+    EST_MUST_CHECK est_status (*end)(est_fit *fit, bool *resumed);
     void (*close)(est_fit *fit, est_status why);
 };
 
@@ -69,23 +69,26 @@ EST_MUST_CHECK est_status est_fit_workers_open(est_fit *fit);
 /* Adds what the loop needs. */
 EST_MUST_CHECK est_status est_fit_workers_prepare(est_fit *fit, est_loop_spec *spec);
 
-/* The loop is open: sets fit->epoch to that of the global step. */
-void est_fit_workers_begin(est_fit *fit);
+/* The loop is open, or an epoch is over: sets fit->epoch to that of the global step. */
+void est_fit_workers_seek(est_fit *fit);
 
-/* The global step at which the epoch under way ends. */
-int64_t est_fit_workers_until(const est_fit *fit);
+/* est_trainer_ops.epoch; the states of the metrics are summed over all workers. */
+EST_MUST_CHECK est_status est_fit_workers_epoch(est_fit *fit, bool *ended);
+
+/* Whether all of the epoch is still to be made, since the workers have gone back to an earlier one. */
+bool est_fit_workers_went_back(const est_fit *fit);
+
+/* After the callbacks of an epoch: whether one of any worker has requested a stop, as est_loop_should_stop says then. */
+EST_MUST_CHECK est_status est_fit_workers_vote(est_fit *fit);
 
 /* Saves at the end of an epoch, in the process that leads. */
 EST_MUST_CHECK est_status est_fit_workers_save(est_fit *fit);
 
-/* Sums the states of the metrics over all workers. */
-EST_MUST_CHECK est_status est_fit_workers_sum(est_fit *fit);
-
 /* est_trainer_ops.validate, each worker with its part of the data. */
 EST_MUST_CHECK est_status est_fit_workers_validate(est_fit *fit, double *values);
 
-/* When all steps are made: the leader saves, and the others wait for that. */
-EST_MUST_CHECK est_status est_fit_workers_end(est_fit *fit);
+/* est_trainer_ops.end: the leader saves, and the others wait for that. */
+EST_MUST_CHECK est_status est_fit_workers_end(est_fit *fit, bool *resumed);
 void                      est_fit_workers_close(est_fit *fit, est_status why);
 
 /* fit_progress.c: shows the epochs of a fit; NULL with the error set. */

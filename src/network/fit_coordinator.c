@@ -184,8 +184,9 @@ static est_status validate(est_fit *fit, double *values)
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
 /* Callbacks may change variables at the end. A fit that a callback has stopped counts with all its epochs. */
-static est_status end(est_fit *fit)
+static est_status end(est_fit *fit, bool *resumed)
 {
+    (void)resumed;
     EST_TRY(est_loop_end(fit->loop));
     if (est_stop_signal() != 0) return EST_OK;
     if (fit->epochs > fit->calls->first) fit->network->fitted += fit->epochs - fit->calls->first;

@@ -56,15 +56,8 @@ static est_status open_loop(est_fit *fit)
     status     = est_loop_open(&spec, &fit->loop);
     est_free(feeds);
     EST_TRY(status);
-    if (fit->workers != NULL) est_fit_workers_begin(fit);
+    if (fit->workers != NULL) est_fit_workers_seek(fit);
     return EST_OK;
-}
-
-/* Whether the epoch has a step left, after so many. */
-static bool has_step(const est_fit *fit, int64_t done)
-{
-    if (fit->workers != NULL) return est_loop_global_step(fit->loop) < est_fit_workers_until(fit);
-    return fit->steps == 0 || done < fit->steps;
 }
 
 static est_status run_epoch(est_fit *fit, bool *ended)
@@ -72,15 +65,14 @@ static est_status run_epoch(est_fit *fit, bool *ended)
     est_status status = EST_OK;
     int64_t    done   = 0;
 
-    while (status == EST_OK && has_step(fit, done)) {
+    if (fit->workers != NULL) return est_fit_workers_epoch(fit, ended);
+    while (status == EST_OK && (fit->steps == 0 || done < fit->steps)) {
         status = est_loop_step(fit->loop);
         if (status == EST_OK) done++;
     }
     *ended = est_loop_should_stop(fit->loop);
     if (status != EST_OK && !est_loop_at_end(fit->loop)) return status;
-    if (fit->workers != NULL && !*ended) return est_fit_workers_sum(fit);
-    if (status == EST_OK) return EST_OK;
-    if (*ended) return EST_OK;
+    if (status == EST_OK || *ended) return EST_OK;
     if (done == 0 && est_loop_runs(fit->loop) == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "the input has no batch to train with");
     }
@@ -102,9 +94,9 @@ static est_status validate(est_fit *fit, double *values)
                                      values);
 }
 
-static est_status end(est_fit *fit)
+static est_status end(est_fit *fit, bool *resumed)
 {
-    return fit->workers != NULL ? est_fit_workers_end(fit) : est_loop_end(fit->loop);
+    return fit->workers != NULL ? est_fit_workers_end(fit, resumed) : est_loop_end(fit->loop);
 }
 
 static void close_loop(est_fit *fit, est_status why)

@@ -11,7 +11,15 @@
  * At the end of an epoch the states of the metrics are summed over all workers. When one is lost just then, the logs
  * are those of this worker's examples; the next step brings all together again. Each worker validates with its part of
  * the data, and these states are summed, too. When one is lost just then, the others validate with all of it, each by
- * itself: they have the same variables. */
+ * itself: they have the same variables.
+ *
+ *   FW1  All workers of a group make the same exchanges in the same order. Between two steps they make those of the end
+ *        of an epoch, and only if the last step was made in this group (`together`): a worker that was taken to the end
+ *        of an epoch by a rejoin cannot know whether the others are behind it.
+ *   FW2  A stop that a callback requests in one worker ends the fit in all of them, at the same step. A request before
+ *        the last step of an epoch travels with the exchange of the next step (est_communicator.stop), one at the end
+ *        of an epoch with a sum of its own. Where that fails, or a worker that has agreed is taken back by the others,
+ *        the request travels again with the next step. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -39,6 +47,8 @@ struct est_fit_workers {
     est_hook     *save;      /* of the chief; NULL: none */
     int64_t       base;      /* the global step at which the first epoch of this fit begins */
     est_done_mark mark;      /* of an earlier fit, until this one has begun */
+    bool          together;  /* FW1 */
+    bool          stopping;  /* the workers have agreed to end here: FW2 */
     est_dataset  *part;      /* of the validation data; NULL: none, or not made yet */
     bool          undivided; /* the validation data, which has another order on every worker */
 };
@@ -288,6 +298,8 @@ est_status est_fit_workers_prepare(est_fit *fit, est_loop_spec *spec)
     spec->initialize = initialize;
     spec->extras     = add_extras;
     EST_TRY(est_run_prepare(&w->run, spec));
+    spec->strategy.pauses      = true;
+    spec->session.communicator = w->run.communicator;
     est_session_set_communicator(fit->network->session, w->run.communicator);
     return EST_OK;
 }
@@ -299,14 +311,20 @@ static int64_t made(const est_fit *fit)
     return est_loop_global_step(fit->loop) - fit->workers->base;
 }
 
-void est_fit_workers_begin(est_fit *fit)
+void est_fit_workers_seek(est_fit *fit)
 {
-    fit->epoch += made(fit) / fit->steps;
+    fit->epoch = fit->options->initial_epoch + made(fit) / fit->steps;
 }
 
-int64_t est_fit_workers_until(const est_fit *fit)
+/* How many steps of the epoch under way are made; below 0, or more than it has: it is another epoch now. */
+static int64_t made_of_epoch(const est_fit *fit)
 {
-    return fit->workers->base + (fit->epoch + 1 - fit->options->initial_epoch) * fit->steps;
+    return made(fit) - (fit->epoch - fit->options->initial_epoch) * fit->steps;
+}
+
+bool est_fit_workers_went_back(const est_fit *fit)
+{
+    return made_of_epoch(fit) < 0;
 }
 
 /* --- sums of metrics ---------------------------------------------------------------------------------------------- */
@@ -353,14 +371,77 @@ static bool is_loss_of_worker(est_status status)
     return status == EST_ABORTED || status == EST_UNAVAILABLE || status == EST_DEADLINE_EXCEEDED;
 }
 
-est_status est_fit_workers_sum(est_fit *fit)
-{
-    est_status status = sum_states(fit, fit->f);
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
+static void agree_to_stop(est_fit *fit)
+{
+    fit->workers->stopping = true;
+    est_loop_request_stop(fit->loop, "a worker has requested a stop");
+}
+
+/* Passes a request of a callback on to the other workers, with the next step. */
+static void pass_request(est_fit *fit)
+{
+    est_communicator *c = fit->workers->run.communicator;
+
+    if (!est_loop_withdraw_stop(fit->loop)) return;
+    if (!c->stop) est_log_info("All workers stop with the next step: %s", est_loop_stop_reason(fit->loop));
+    c->stop = true;
+}
+
+static est_status make_steps(est_fit *fit)
+{
+    est_fit_workers *w = fit->workers;
+
+    while (made_of_epoch(fit) >= 0 && made_of_epoch(fit) < fit->steps) {
+        EST_TRY(est_loop_step(fit->loop));
+        w->together = !est_loop_rejoined(fit->loop);
+        if (w->together && w->run.communicator->stopped) {
+            agree_to_stop(fit);
+            return EST_OK;
+        }
+        pass_request(fit);
+    }
+    return EST_OK;
+}
+
+/* The states of the metrics become those of all workers. */
+static est_status end_together(est_fit *fit)
+{
+    est_status status = fit->workers->together ? sum_states(fit, fit->f) : EST_ABORTED;
+
+    est_loop_outdate_logs(fit->loop);
     if (!is_loss_of_worker(status)) return status;
     est_log_warn("epoch %" PRId64 ": a worker was lost, and the logs lack examples (%s)", fit->epoch + 1,
                  est_error_message());
     return EST_OK;
+}
+
+est_status est_fit_workers_epoch(est_fit *fit, bool *ended)
+{
+    est_status status;
+
+    pass_request(fit); /* of epoch_begin */
+    status = make_steps(fit);
+    *ended = est_loop_should_stop(fit->loop);
+    if (status != EST_OK && !est_loop_at_end(fit->loop)) return status;
+    if (est_stop_signal() != 0 || est_fit_workers_went_back(fit)) return EST_OK;
+    return end_together(fit);
+}
+
+est_status est_fit_workers_vote(est_fit *fit)
+{
+    est_fit_workers  *w = fit->workers;
+    est_communicator *c = w->run.communicator;
+    double            votes;
+    est_status        status;
+
+    if (w->stopping) return EST_OK;
+    c->stop = est_loop_withdraw_stop(fit->loop) || c->stop;
+    votes   = c->stop;
+    status  = w->together ? sum(fit, &votes, 1, EST_F64) : EST_ABORTED;
+    if (status == EST_OK && votes > 0) agree_to_stop(fit);
+    return is_loss_of_worker(status) ? EST_OK : status; /* the next step tells */
 }
 
 /* --- validation --------------------------------------------------------------------------------------------------- */
@@ -418,7 +499,7 @@ est_status est_fit_workers_validate(est_fit *fit, double *values)
     est_status status;
 
     EST_TRY(open_part(fit));
-    if (fit->workers->undivided) return measure_all(fit, values);
+    if (fit->workers->undivided || !fit->workers->together) return measure_all(fit, values);
     status = measure_part(fit, values, &whole);
     if (status != EST_OK && !is_loss_of_worker(status)) return status;
     if (status == EST_OK && whole) return EST_OK;
@@ -428,29 +509,27 @@ est_status est_fit_workers_validate(est_fit *fit, double *values)
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* A worker that is lost while the others end may take them back to a step before the last. */
-static est_status run_to_end(est_fit *fit)
+/* A worker that is lost while the others end may take them back to a step before the last, or to one of its own when
+ * it has not heard of a stop. */
+static void go_back(est_fit *fit)
 {
-    bool resumed = true;
+    est_fit_workers *w = fit->workers;
 
-    for (;;) {
-        EST_TRY(est_loop_end_or_resume(fit->loop, &resumed));
-        if (!resumed) return EST_OK;
-        while (est_loop_global_step(fit->loop) < fit->workers->run.max_steps) {
-            est_status status = est_loop_step(fit->loop);
-
-            if (est_loop_at_end(fit->loop)) break;
-            EST_TRY(status);
-        }
-    }
+    if (w->stopping) w->run.communicator->stop = true;
+    w->stopping = w->together = false;
+    est_fit_workers_seek(fit);
 }
 
-est_status est_fit_workers_end(est_fit *fit)
+est_status est_fit_workers_end(est_fit *fit, bool *resumed)
 {
     est_run      *run  = &fit->workers->run;
     est_done_mark mark = { .there = true };
 
-    EST_TRY(run_to_end(fit));
+    EST_TRY(est_loop_end_or_resume(fit->loop, resumed));
+    if (*resumed) {
+        go_back(fit);
+        return EST_OK;
+    }
     if (run->lost.status != EST_OK) return est_error_raise(&run->lost);
     if (est_stop_signal() != 0) return EST_OK; /* saved, and not at the end */
     if (run->leads) {

@@ -73,8 +73,10 @@ struct est_communicator {
     int                         n, rank;        /* size and rank */
     size_t                      bytes_per_pack; /* 0: EST_BYTES_PER_PACK; a pack is closed once it has more */
     bool                        idle;           /* set by the caller for the next step: the input here has ended */
-    bool ended; /* set by EstReduceEnd: the last step had no example, as all workers were idle, which ends with it; */
-    bool empty; /* or although some were not */
+    bool ended;   /* set by EstReduceEnd: the last step had no example, as all workers were idle, which ends with it; */
+    bool empty;   /* or although some were not */
+    bool stop;    /* set by the caller for all steps from the next on: this worker requests a stop */
+    bool stopped; /* set by EstReduceEnd: a worker did so in the last step, the same on all of them */
 };
 
 /* --- the exchange of a step (runtime/reduce_packs.c) -------------------------------------------------------------- */

@@ -2,8 +2,8 @@
  *
  * The kernels of the exchange: packs are filled, begun, and awaited at the end.
  *
- * A pack is a copy: values times weights, then the weights, so that a mean needs one all-reduce, and then a 1 if the
- * worker is not idle. The results stay there: a reduced value is read from the pack, where it begins at a multiple of
+ * A pack is a copy: values times weights, then the weights, so that a mean needs one all-reduce, then a 1 if the worker
+ * is not idle, and a 1 if it requests a stop. The results stay there: a reduced value is read from the pack, where it begins at a multiple of
  * ALIGNMENT. */
 #include "runtime/exchange.h"
 
@@ -14,6 +14,7 @@
 #include "tensor/shape.h"
 
 #define ALIGNMENT 64
+#define N_FLAGS   2 /* numbers behind the weights */
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +118,7 @@ static size_t padded(int64_t count, est_dtype dtype)
 static est_status pack_prepare(est_call *c)
 {
     est_pack_exchange *p     = c->state;
-    size_t             count = (size_t)p->n_weights + 1;
+    size_t             count = (size_t)p->n_weights + N_FLAGS;
 
     for (int i = 0; i < p->n_values; i++) count += padded(c->in[i]->count, p->dtype);
     return reserve(&p->buffer, &p->capacity, count * est_dtype_size(p->dtype));
@@ -157,6 +158,7 @@ static est_status pack_begin(est_call *c)
     }
     for (int i = 0; i < p->n_weights; i++) put_number(p, at++, (double)weight_in(c, p, i));
     put_number(p, at++, !p->in->communicator->idle);
+    put_number(p, at++, p->in->communicator->stop);
     p->count = at;
     return known_to_all(p->in,
                         p->in->communicator->ops->sum(p->in->communicator, p->buffer, p->count, p->dtype, &p->work));
@@ -165,12 +167,13 @@ static est_status pack_begin(est_call *c)
 static est_status pack_wait(est_pack_exchange *p)
 {
     est_comm_work *work = p->work;
-    size_t         at   = p->count - (size_t)p->n_weights - 1;
+    size_t         at   = p->count - (size_t)p->n_weights - N_FLAGS;
 
     p->work = NULL;
     EST_TRY(known_to_all(p->in, p->in->communicator->ops->wait(p->in->communicator, work)));
     for (int i = 0; i < p->n_weights; i++) p->totals[i] = number_at(p, at++);
-    p->busy = number_at(p, at);
+    p->busy  = number_at(p, at++);
+    p->stops = number_at(p, at);
     return EST_OK;
 }
 
@@ -192,8 +195,9 @@ static est_status packs_end(est_call *c)
     int               out          = 0;
 
     for (int i = l->first; i < l->first + l->n; i++) EST_TRY(pack_wait(&l->in->packs[i]));
-    communicator->ended = l->in->packs[l->first].busy == 0;
-    communicator->empty = !communicator->ended && !has_weight(l->in, l->first, l->n);
+    communicator->ended   = l->in->packs[l->first].busy == 0;
+    communicator->empty   = !communicator->ended && !has_weight(l->in, l->first, l->n);
+    communicator->stopped = l->in->packs[l->first].stops > 0;
     if (communicator->ended) {
         communicator->idle = false; /* later steps, such as those that read metrics, are none of that input */
         return known_to_all(l->in, est_fail(EST_OUT_OF_RANGE, "no worker has another example"));

@@ -22,6 +22,7 @@ typedef struct est_pack_exchange {
     size_t         count;    /* elements, including padding */
     double        *totals;   /* [n_weights]: sums over all workers; after the end, */
     double         busy;     /* and the number of workers that are not idle */
+    double         stops;    /* and of those that request a stop */
     est_comm_work *work;     /* NULL: nothing is under way */
 } est_pack_exchange;
 

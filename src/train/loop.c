@@ -534,6 +534,7 @@ static est_status rejoin(est_loop *loop, est_status status)
         loop->run_count   = est_session_run_count(loop->session);
         if (status != EST_OK) continue;
         loop->stop = loop->signalled = false;
+        loop->over                   = over;
         if (over) {
             est_loop_request_stop(loop, "the job is over");
         } else {
@@ -562,7 +563,7 @@ est_status est_loop_step(est_loop *loop)
         bool       has_one, ends = false;
         est_status status = EST_OK;
 
-        loop->at_end = false;
+        loop->at_end = loop->rejoined = false;
         if (loop->phase == LOOP_ENDED || stop_signalled(loop) || loop->stop) return end_here(loop);
         EST_TRY(pull_batch(loop, &has_one));
         if (!has_one && loop->spec.strategy.idle_feeds == NULL) return end_here(loop);
@@ -575,6 +576,8 @@ est_status est_loop_step(est_loop *loop)
         if (!is_recoverable(status)) return status;
         if (loop->spec.strategy.rejoin != NULL) {
             EST_TRY(rejoin(loop, status));
+            loop->rejoined = loop->spec.strategy.pauses;
+            if (loop->rejoined) return EST_OK;
             continue;
         }
         if (loop->spec.lent != NULL) return status;

@@ -48,6 +48,9 @@ typedef struct est_loop_strategy {
      * a new session. */
     est_status (*rejoin)(void *user, est_loop *loop, int64_t *global_step, bool *over);
 
+    /* A rejoin ends est_loop_step: the caller has epochs, and looks where it is (est_loop_rejoined). */
+    bool pauses;
+
     /* What a worker feeds in place of its input after that has ended: it takes part in the steps of the others until
      * all inputs have. Borrowed until the loop goes. idle_feeds NULL: the loop ends with its input. */
     const est_node          *idle_feeds;  /* [n_idle] */
@@ -138,6 +141,13 @@ typedef struct est_loop_ask {
 EST_MUST_CHECK est_status est_loop_step(est_loop *loop);
 bool                      est_loop_at_end(const est_loop *loop);
 
+/* With est_loop_strategy.pauses: est_loop_step has returned EST_OK without a run. The global step may be another. */
+bool est_loop_rejoined(const est_loop *loop);
+
+/* Takes back a stop that a hook has requested, for a caller that asks the other workers first. false: there is none, or
+ * it stands, since a signal has come or the job is over. */
+bool est_loop_withdraw_stop(est_loop *loop);
+
 /* One run of this kind, with values[ask->feeds.n], which stay until the next one: a hook may compute more with them.
  * New tensors, out[ask->fetches.n], are the caller's. EST_OUT_OF_RANGE as above. */
 EST_MUST_CHECK est_status est_loop_step_as(est_loop *loop, const est_loop_ask *ask, const est_tensor *const *values,
@@ -168,7 +178,8 @@ EST_MUST_CHECK est_status est_loop_made(est_loop *loop, int64_t n, int64_t globa
 /* Such a loop with a lent session: that is this one now. */
 void est_loop_lend(est_loop *loop, est_session *session);
 
-/* Measures, if runs were made since; and tells the hooks. */
+/* Measures, if runs were made since or the logs are outdated; and tells the hooks. */
+void                      est_loop_outdate_logs(est_loop *loop);
 EST_MUST_CHECK est_status est_loop_measure(est_loop *loop);
 EST_MUST_CHECK est_status est_loop_end_epoch(est_loop *loop);
 

@@ -50,6 +50,11 @@ void est_loop_set_log(est_loop *loop, const char *name, double value)
     item->there = true;
 }
 
+void est_loop_outdate_logs(est_loop *loop)
+{
+    loop->unmeasured = true;
+}
+
 est_status est_loop_measure(est_loop *loop)
 {
     if (!loop->unmeasured || loop->spec.measure == NULL) return EST_OK;

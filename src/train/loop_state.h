@@ -76,6 +76,8 @@ struct est_loop {
     int            recoveries, fruitless; /* since then, see EST_RECOVERIES_MAX and FRUITLESS_MAX */
     double         loss;
     bool           stop;
+    bool           over;      /* it stops because the job has ended */
+    bool           rejoined;  /* the last step was none: it has rejoined the other workers */
     bool           signalled; /* it stops because of a signal, with steps left to make */
     char           stop_reason[160];
 

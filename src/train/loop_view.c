@@ -326,6 +326,18 @@ bool est_loop_should_stop(const est_loop *loop)
     return loop != NULL ? loop->stop || est_stop_signal() != 0 : false;
 }
 
+bool est_loop_withdraw_stop(est_loop *loop)
+{
+    if (!loop->stop || loop->over || est_stop_signal() != 0) return false;
+    loop->stop = false;
+    return true;
+}
+
+bool est_loop_rejoined(const est_loop *loop)
+{
+    return loop->rejoined;
+}
+
 struct est_summary_writer *est_loop_summaries(est_loop *loop)
 {
     return loop->spec.summaries;

@@ -31,6 +31,7 @@ typedef struct outcome {
     int     epochs;
     double  loss[EPOCHS], mae[EPOCHS], val[EPOCHS], val_mae[EPOCHS];
     float   kernel[3], bias;
+    int64_t step;      /* the global one */
     int64_t validated; /* batches of a validation dataset that this process has read */
 } outcome;
 
@@ -39,14 +40,45 @@ typedef struct job {
     int  ports[2], fds[2];
 } job;
 
-typedef struct killer {
-    est_hook hook;
-    int64_t  step;
-} killer;
+/* What a callback of a worker does, and when; 0: never. */
+typedef struct deed {
+    int64_t kill_at, stop_at;      /* after this step */
+    int64_t stop_begun, stop_done; /* when so many epochs have begun, or ended */
+    bool    reads;                 /* the logs, after every step */
+} deed;
 
-static est_status kill_me(est_hook *hook, est_loop *loop)
+static const deed calm = { 0 };
+
+typedef struct callback {
+    est_hook    hook;
+    const deed *deed;
+} callback;
+
+static const deed *deed_of(est_hook *hook)
 {
-    if (est_loop_global_step(loop) == EST_CONTAINER_OF(hook, killer, hook)->step) (void)raise(SIGKILL);
+    return EST_CONTAINER_OF(hook, callback, hook)->deed;
+}
+
+static est_status after_step(est_hook *hook, est_loop *loop)
+{
+    const deed *d    = deed_of(hook);
+    int64_t     step = est_loop_global_step(loop);
+
+    if (step == d->kill_at) (void)raise(SIGKILL);
+    if (step == d->stop_at) est_loop_request_stop(loop, "enough steps");
+    if (d->reads) (void)est_loop_log(loop, "loss");
+    return EST_OK;
+}
+
+static est_status epoch_begin(est_hook *hook, est_loop *loop)
+{
+    if (est_loop_epoch(loop) + 1 == deed_of(hook)->stop_begun) est_loop_request_stop(loop, "enough epochs");
+    return EST_OK;
+}
+
+static est_status epoch_end(est_hook *hook, est_loop *loop)
+{
+    if (est_loop_epoch(loop) + 1 == deed_of(hook)->stop_done) est_loop_request_stop(loop, "enough epochs");
     return EST_OK;
 }
 
@@ -88,27 +120,32 @@ static void keep(est_network *network, const est_history *history, outcome *out)
     memcpy(out->kernel, est_tensor_data(value), sizeof out->kernel);
     est_tensor_free(value);
     out->bias = (float)variable_at(network, "dense/bias", 0);
+    assert_ok(est_session_read(est_network_session(network), "global_step", &value));
+    out->step = *(const int64_t *)est_tensor_data(value);
+    est_tensor_free(value);
 }
 
-static void fit(const input *in, const est_strategy *strategy, const char *dir, int64_t kill_at, outcome *out)
+static void fit(const input *in, const est_strategy *strategy, const char *dir, const deed *d, outcome *out)
 {
     est_tensor       *x = noise(in->rows, 3, 1), *y = noise(in->rows, 1, 2);
     est_tensor       *u = noise(in->validation_rows, 3, 3), *v = noise(in->validation_rows, 1, 4);
     est_named_tensors arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
     est_dataset *validation  = in->validation_rows > 0 ? counted(u, v, in->validation_shuffle, &out->validated) : NULL;
-    killer       k           = { .hook = EST_HOOK(.after_run = kill_me), .step = kill_at };
+    callback     acts = { .hook = EST_HOOK(.after_run = after_step, .epoch_begin = epoch_begin, .epoch_end = epoch_end),
+                          .deed = d };
     est_network *network;
     est_history *history;
 
     network = make_line(EST_NETWORK(.strategy = strategy, .seed = 1, .model_dir = dir),
                         EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae")));
-    assert_ok(est_network_fit(
-        network,
-        EST_FIT(.arrays = arrays, .batch_size = in->batch, .epochs = EPOCHS, .steps_per_epoch = in->steps,
-                .no_shuffle = !in->shuffle, .validation = validation,
-                .validation_arrays = validation == NULL ? arrays : (est_named_tensors){ 0 },
-                .validation_steps = in->validation_steps, .callbacks = EST_HOOKS(&k.hook), .verbose = EST_VERBOSE_NONE),
-        &history));
+    assert_ok(
+        est_network_fit(network,
+                        EST_FIT(.arrays = arrays, .batch_size = in->batch, .epochs = EPOCHS,
+                                .steps_per_epoch = in->steps, .no_shuffle = !in->shuffle, .validation = validation,
+                                .validation_arrays = validation == NULL ? arrays : (est_named_tensors){ 0 },
+                                .validation_steps = in->validation_steps, .callbacks = EST_HOOKS(&acts.hook),
+                                .verbose = EST_VERBOSE_NONE),
+                        &history));
     keep(network, history, out);
     est_history_free(history);
     est_network_free(network);
@@ -119,7 +156,7 @@ static void fit(const input *in, const est_strategy *strategy, const char *dir, 
     est_tensor_free(v);
 }
 
-static pid_t start_worker(const job *j, const input *in, int index, int64_t kill_at)
+static pid_t start_worker(const job *j, const input *in, int index, const deed *d)
 {
     char          json[256], path[128];
     est_strategy *strategy;
@@ -135,7 +172,7 @@ static pid_t start_worker(const job *j, const input *in, int index, int64_t kill
     if (est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = json), &strategy) != EST_OK) {
         _exit(3);
     }
-    fit(in, strategy, j->dir, kill_at, &out);
+    fit(in, strategy, j->dir, d, &out);
     snprintf(path, sizeof path, "%s/worker%d", j->dir, index);
     if (est_file_replace(path, &out, sizeof out) != EST_OK) _exit(4);
     _exit(0);
@@ -201,9 +238,9 @@ static void expect_as_one(const char *name, const input *in, int64_t validated)
 {
     job     j     = make_job(name);
     outcome want  = { 0 }, a, b;
-    pid_t   first = start_worker(&j, in, 0, -1), second = start_worker(&j, in, 1, -1);
+    pid_t   first = start_worker(&j, in, 0, &calm), second = start_worker(&j, in, 1, &calm);
 
-    fit(in, NULL, NULL, -1, &want);
+    fit(in, NULL, NULL, &calm, &want);
     await_ok(first);
     await_ok(second);
     read_outcome(&j, 0, &a);
@@ -263,11 +300,11 @@ TEST(lost)
 {
     job     j     = make_job("lost");
     outcome want  = { 0 }, a, b;
-    pid_t   first = start_worker(&j, &usual, 0, -1), second = start_worker(&j, &usual, 1, 6);
+    pid_t   first = start_worker(&j, &usual, 0, &calm), second = start_worker(&j, &usual, 1, &(deed){ .kill_at = 6 });
 
-    fit(&usual, NULL, NULL, -1, &want);
+    fit(&usual, NULL, NULL, &calm, &want);
     await_killed(second);
-    second = start_worker(&j, &usual, 1, -1);
+    second = start_worker(&j, &usual, 1, &calm);
     await_ok(first);
     await_ok(second);
     read_outcome(&j, 0, &a);
@@ -286,16 +323,16 @@ TEST(all_lost)
     job     j = make_job("all_lost");
     int64_t saved;
     outcome want  = { 0 }, a, b;
-    pid_t   first = start_worker(&j, &usual, 0, 6), second = start_worker(&j, &usual, 1, -1);
+    pid_t   first = start_worker(&j, &usual, 0, &(deed){ .kill_at = 6 }), second = start_worker(&j, &usual, 1, &calm);
 
-    fit(&usual, NULL, NULL, -1, &want);
+    fit(&usual, NULL, NULL, &calm, &want);
     await_killed(first);
     assert_int_equal(kill(second, SIGKILL), 0); /* it waits for the first */
     await_killed(second);
     assert_ok(est_saved_step(j.dir, &saved));
     assert_int_equal(saved, 4);
-    first  = start_worker(&j, &usual, 0, -1);
-    second = start_worker(&j, &usual, 1, -1);
+    first  = start_worker(&j, &usual, 0, &calm);
+    second = start_worker(&j, &usual, 1, &calm);
     await_ok(first);
     await_ok(second);
     read_outcome(&j, 0, &a);
@@ -303,6 +340,76 @@ TEST(all_lost)
     expect_alike(&a, &want, 1);
     assert_memory_equal(a.kernel, b.kernel, sizeof a.kernel);
     give_back(&j);
+}
+
+/* One worker requests a stop; all end at the same step, with what one process has that stops there. */
+static void expect_stop(const char *name, const deed *first, const deed *second, const deed *alone)
+{
+    static const input in = { .rows = 20, .batch = 6, .validation_rows = 21 };
+
+    job     j    = make_job(name);
+    outcome want = { 0 }, a, b;
+    pid_t   one = start_worker(&j, &in, 0, first), two = start_worker(&j, &in, 1, second);
+
+    fit(&in, NULL, NULL, alone, &want);
+    await_ok(one);
+    await_ok(two);
+    read_outcome(&j, 0, &a);
+    read_outcome(&j, 1, &b);
+    assert_int_equal(a.step, want.step);
+    assert_int_equal(b.step, want.step);
+    assert_int_equal(a.epochs, want.epochs);
+    assert_int_equal(b.epochs, want.epochs);
+    expect_alike(&a, &want, 0);
+    expect_alike(&b, &want, 0);
+    assert_memory_equal(a.kernel, b.kernel, sizeof a.kernel);
+    give_back(&j);
+}
+
+/* A request in the middle of an epoch travels with the next step, one at the end of an epoch with its logs, and one at
+ * the beginning with its first step. */
+TEST(stopped)
+{
+    expect_stop("stop_second", &calm, &(deed){ .stop_at = 6 }, &(deed){ .stop_at = 7 });
+    expect_stop("stop_first", &(deed){ .stop_at = 6 }, &calm, &(deed){ .stop_at = 7 });
+    expect_stop("stop_both", &(deed){ .stop_at = 6 }, &(deed){ .stop_at = 5 }, &(deed){ .stop_at = 6 });
+    expect_stop("stop_last_step", &calm, &(deed){ .stop_at = 8 }, &(deed){ .stop_at = 8 });
+    expect_stop("stop_epoch_end", &calm, &(deed){ .stop_done = 2 }, &(deed){ .stop_done = 2 });
+    expect_stop("stop_epoch_begin", &calm, &(deed){ .stop_begun = 2 }, &(deed){ .stop_at = 5 });
+}
+
+/* A worker is lost right after step 7, which both have agreed to be the last, and comes back. The other one may have
+ * heard of that or not; all end at the same step, at most one behind it. */
+static void expect_stop_and_loss(const char *name, int lost, int64_t last)
+{
+    static const deed stops = { .stop_at = 6 }, dies = { .stop_at = 6, .kill_at = 7 };
+
+    job     j = make_job(name);
+    outcome a, b;
+    pid_t   pid[2];
+
+    for (int i = 0; i < 2; i++) pid[i] = start_worker(&j, &usual, i, i == lost ? &dies : &stops);
+    await_killed(pid[lost]);
+    pid[lost] = start_worker(&j, &usual, lost, &calm);
+    for (int i = 0; i < 2; i++) await_ok(pid[i]);
+    read_outcome(&j, 0, &a);
+    read_outcome(&j, 1, &b);
+    assert_in_range(a.step, 7, last);
+    assert_int_equal(b.step, a.step);
+    assert_memory_equal(a.kernel, b.kernel, sizeof a.kernel);
+    give_back(&j);
+}
+
+TEST(stopped_and_lost)
+{
+    expect_stop_and_loss("stop_lost_second", 1, 7);
+    expect_stop_and_loss("stop_lost_first", 0, 8);
+}
+
+/* Logs of an epoch are those of all workers, also when a callback has read them before the epoch has ended. */
+TEST(read_early)
+{
+    expect_stop("read_early", &(deed){ .reads = true }, &calm, &calm);
 }
 
 /* What several workers need. */
