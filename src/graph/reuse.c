@@ -351,23 +351,27 @@ static bool has_layer(const est_reuse_record *r, const void *key)
     return false;
 }
 
-int est_reuse_layer_begin(est_graph *graph, const void *key, const char *type, const char *name)
+int est_reuse_layer_begin(est_graph *graph, const void *key, const char *type, const char *name, const char *wanted)
 {
     est_reuse        *b = graph != NULL ? model_of(graph) : NULL;
     est_reuse_record *r = b != NULL ? b->record : NULL;
-    est_reuse_layer  *more;
-    char             *copy;
+    est_reuse_layer  *more, added;
 
     if (b == NULL) return -1;
     if (b->depth++ > 0 || !b->first || has_layer(r, key)) return -1;
-    more = one_more(graph->arena, r->layers, r->n_layers, &r->layers_max, sizeof *more);
-    copy = est_arena_strdup(graph->arena, name);
-    if (more == NULL || copy == NULL) {
+    more  = one_more(graph->arena, r->layers, r->n_layers, &r->layers_max, sizeof *more);
+    added = (est_reuse_layer){ .key    = key,
+                               .type   = type,
+                               .name   = est_arena_strdup(graph->arena, name),
+                               .scope  = est_arena_strdup(graph->arena, est_graph_scope(graph)),
+                               .wanted = wanted != NULL ? est_arena_strdup(graph->arena, wanted) : NULL,
+                               .first  = r->n };
+    if (more == NULL || added.name == NULL || added.scope == NULL || (wanted != NULL && added.wanted == NULL)) {
         (void)est_graph_poison(graph, est_no_memory());
         return -1;
     }
     r->layers         = more;
-    more[r->n_layers] = (est_reuse_layer){ .key = key, .type = type, .name = copy, .first = r->n };
+    more[r->n_layers] = added;
     return r->n_layers++;
 }
 

@@ -50,13 +50,15 @@ est_nodes est_reuse_nodes(const est_graph *graph, const void *key);
 typedef struct est_reuse_layer {
     const void *key;         /* NULL: it is no object */
     const char *type, *name; /* the class; its own name */
+    const char *scope;       /* that of its nodes, "block/dense_1/" */
+    const char *wanted;      /* the one that the name it was given asks for; NULL: it was given none */
     est_node    output;      /* of the first call */
     int         first, n;    /* what it has made, among est_reuse_nodes of the model */
 } est_reuse_layer;
 
-/* Begins and ends a call of a layer; what it calls itself is a part of it. `type` is borrowed as long as the graph,
- * `name` is copied. */
-int  est_reuse_layer_begin(est_graph *graph, const void *key, const char *type, const char *name);
+/* Begins and ends a call of a layer, in its scope; what it calls itself is a part of it. `type` is borrowed as long as
+ * the graph; `name` and `wanted` (NULL: none) are copied. */
+int  est_reuse_layer_begin(est_graph *graph, const void *key, const char *type, const char *name, const char *wanted);
 void est_reuse_layer_end(est_graph *graph, int layer, est_node output);
 
 /* The layers of a model in order of their first call. Borrowed until the graph grows. */

@@ -432,6 +432,26 @@ static est_status find_outputs(const est_network *network, est_node returned, es
                     network->n_outputs);
 }
 
+/* Variables of two layers of one name would be hard to tell apart: one has "_1" behind it, of whichever came second. */
+static est_status check_layer_names(const est_network *network, const est_graph *graph)
+{
+    int                    n;
+    const est_reuse_layer *layers = est_reuse_layers(graph, network, &n);
+
+    for (int i = 0; i < n; i++) {
+        const char *wanted = layers[i].wanted;
+
+        for (int k = 0; k < i && wanted != NULL; k++) {
+            if (strcmp(wanted, layers[k].wanted != NULL ? layers[k].wanted : layers[k].scope) != 0) continue;
+            return est_fail(EST_ALREADY_EXISTS,
+                            "the name %.*s is used 2 times in %s, by its layers %d (%s) and %d (%s); give each a name "
+                            "of its own",
+                            (int)strlen(wanted) - 1, wanted, network->name, k, layers[k].type, i, layers[i].type);
+        }
+    }
+    return EST_OK;
+}
+
 static est_node call(est_network *network, est_features inputs, bool training)
 {
     est_status status = build_class(network, inputs);
@@ -439,7 +459,7 @@ static est_node call(est_network *network, est_features inputs, bool training)
     int        own;
 
     if (status != EST_OK) return est_graph_poison(inputs.graph, status);
-    own = est_reuse_layer_begin(inputs.graph, network, class_name(network), network->name);
+    own = est_reuse_layer_begin(inputs.graph, network, class_name(network), network->name, NULL);
     (void)est_reuse_begin(inputs.graph, network);
     output = network->class->call(network->class, inputs.graph, inputs, training);
     est_reuse_end(inputs.graph);
@@ -449,7 +469,8 @@ static est_node call(est_network *network, est_features inputs, bool training)
                                 est_fail(EST_INVALID_ARGUMENT, "%s returned a node %s", network->name,
                                          output.graph == NULL ? "that does not exist" : "of another graph"));
     }
-    return output;
+    status = est_graph_status(inputs.graph) == EST_OK ? check_layer_names(network, inputs.graph) : EST_OK;
+    return status == EST_OK ? output : est_graph_poison(inputs.graph, status);
 }
 
 void est_network_call(est_network *network, est_features inputs, bool training, est_node *out)

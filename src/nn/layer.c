@@ -138,14 +138,16 @@ static const char *last_scope(const est_graph *graph)
     return last;
 }
 
-/* Tells the model that is being built of a call, in the scope of the layer; `key` NULL: it is no object. */
-static int begin_layer(const est_layer *layer, const void *key, est_graph *graph)
+/* Tells the model that is being built of a call, in the scope of the layer; `key` NULL: it is no object. `given`: its
+ * name, for which a scope was opened behind the first `outer` characters; NULL: none. */
+static int begin_layer(const est_layer *layer, const void *key, est_graph *graph, size_t outer, const char *given)
 {
     const char *last = last_scope(graph);
-    char        name[256];
+    char        name[256], wanted[512];
 
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(last, "/"), last);
-    return est_reuse_layer_begin(graph, key, layer->class->keras, name);
+    if (given != NULL) (void)snprintf(wanted, sizeof wanted, "%.*s%s/", (int)outer, est_graph_scope(graph), given);
+    return est_reuse_layer_begin(graph, key, layer->class->keras, name, given != NULL ? wanted : NULL);
 }
 
 est_node est_layer_once(est_status status, const est_layer *filled, const char *name, est_nodes in,
@@ -153,13 +155,15 @@ est_node est_layer_once(est_status status, const est_layer *filled, const char *
 {
     est_graph *graph = in.data[0].graph;
     est_node   y;
+    size_t     outer;
     int        own;
 
     if (graph == NULL) return in.data[0];
     if (status != EST_OK) return est_graph_poison(graph, est_graph_blame(status));
     if (graph_of(filled, in) == NULL) return no_call(in);
+    outer = strlen(est_graph_scope(graph));
     est_scope_push(graph, name != NULL ? name : filled->class->scope);
-    own = begin_layer(filled, NULL, graph);
+    own = begin_layer(filled, NULL, graph, outer, name);
     y   = filled->class->call(filled, in, o);
     est_reuse_layer_end(graph, own, y);
     est_scope_pop(graph);
@@ -186,16 +190,19 @@ static void release(void *layer)
     est_layer_free(layer);
 }
 
-/* Opens the scope of a call. */
-static void enter(est_layer *layer, est_graph *graph)
+/* Opens the scope of a call; true: it is the first, and the scope a new one. */
+static bool enter(est_layer *layer, est_graph *graph)
 {
-    if (est_reuse_begin_call(graph, layer)) {
+    bool first = est_reuse_begin_call(graph, layer);
+
+    if (first) {
         est_graph_keep(graph, est_layer_share(layer), release);
         est_scope_push(graph, layer->name != NULL ? layer->name : layer->class->scope);
         take_name(layer, graph);
     } else {
         est_scope_reenter(graph, est_layer_name(layer));
     }
+    return first;
 }
 
 static void leave(est_layer *layer, est_graph *graph)
@@ -212,13 +219,16 @@ est_node est_layer_call_with(est_layer *layer, est_nodes inputs, const est_call_
     est_graph       *graph = inputs.n > 0 && inputs.data != NULL ? inputs.data[0].graph : NULL;
     est_call_options o;
     est_node         y;
+    size_t           outer;
+    bool             first;
     int              own;
 
     if (!EST_OPTIONS(graph, est_call_options, options, o) || graph_of(layer, inputs) == NULL) return no_call(inputs);
     if (layer->frozen && layer->class->frozen_infers) o.training = false;
-    enter(layer, graph);
-    own = begin_layer(layer, layer, graph);
-    y   = est_graph_poisoned(graph) ? no_call(inputs) : layer->class->call(layer, inputs, &o);
+    outer = strlen(est_graph_scope(graph));
+    first = enter(layer, graph);
+    own   = begin_layer(layer, layer, graph, outer, first && layer->named ? layer->name : NULL);
+    y     = est_graph_poisoned(graph) ? no_call(inputs) : layer->class->call(layer, inputs, &o);
     est_reuse_layer_end(graph, own, y);
     leave(layer, graph);
     layer->output = *est_node_shape(y);

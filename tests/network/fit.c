@@ -661,6 +661,70 @@ TEST(names_of_layers)
     est_layer_free(twice);
 }
 
+/* Layers that a function makes: 0 and 1 as values, 2 and 3 as they are called. */
+typedef struct layer_names {
+    est_layer  *object[2];
+    const char *name[4];
+    bool        scoped; /* the last layer is in a scope of its own */
+} layer_names;
+
+static est_node named_layers(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    layer_names *n = user;
+    est_node     x = est_network_input_node(inputs, "x");
+
+    for (int i = 0; i < 2; i++) x = est_layer_call(n->object[i], est_layer_call(n->object[i], x, training), training);
+    x = est_dense(x, 2, EST_DENSE(.name = n->name[2]));
+    if (n->scoped) est_scope_push(graph, "block");
+    x = est_dense(x, 2, EST_DENSE(.name = n->name[3]));
+    if (n->scoped) est_scope_pop(graph);
+    return x;
+}
+
+static est_status build_named(layer_names n, est_network **out)
+{
+    est_status status;
+
+    for (int i = 0; i < 2; i++) n.object[i] = est_layer_dense(2, EST_DENSE(.name = n.name[i]));
+    assert_ok(est_network_create(named_layers,
+                                 EST_NETWORK(.inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(2) }), .user = &n), out));
+    status = est_network_build(*out, NULL);
+    for (int i = 0; i < 2; i++) est_layer_free(n.object[i]);
+    return status;
+}
+
+/* Names that were given to layers of a function differ, as in Keras; a layer that is called twice is one, and generated
+ * names are made so that they do. */
+TEST(names_in_functions)
+{
+    static const struct {
+        layer_names n;
+        const char *error; /* NULL: it is fine */
+    } cases[] = {
+        { { .name = { "a", "a", "b", "c" } },
+          "the name a is used 2 times in model, by its layers 0 (Dense) and 1 (De" },
+        { { .name = { "a", "b", "c", "c" } },
+          "the name c is used 2 times in model, by its layers 2 (Dense) and 3 (De" },
+        { { .name = { "a", "b", "b", NULL } }, "the name b is used 2 times in model" },
+        { { .name = { NULL, "dense", NULL, NULL } }, "the name dense is used 2 times in model" },
+        { { .name = { "a", "b", "c", "a" }, .scoped = true }, NULL },
+        { { .name = { "dense", NULL, NULL, NULL } }, NULL },
+        { { .name = { NULL, NULL, NULL, NULL } }, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        est_network *network;
+        est_status   status = build_named(cases[i].n, &network);
+
+        if (cases[i].error != NULL) {
+            expect_error(status, EST_ALREADY_EXISTS, cases[i].error);
+        } else {
+            assert_ok(status);
+        }
+        est_network_free(network);
+    }
+}
+
 /* Labels, weights and losses that do not go with the network leave it as it was, and can be mended. */
 TEST(after_errors)
 {
