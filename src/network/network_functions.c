@@ -134,7 +134,7 @@ est_node est_network_total_loss(const est_compiled *compiled, const est_node *lo
     return losses_from(losses[0].graph, first_loss, sum);
 }
 
-/* The weights of the classes that the labels are of: numbers, or the largest of a row. */
+/* The weights of the classes that the labels are of: numbers, rounded as in Keras, or the largest of a row. */
 static est_node weigh_classes(est_node class_weight, est_node label)
 {
     const est_shape *shape = est_node_shape(label);
@@ -150,6 +150,7 @@ static est_node weigh_classes(est_node class_weight, est_node label)
     } else if (shape->rank == 2) {
         label = est_squeeze(label, EST_I64S(1));
     }
+    if (est_node_dtype(label) == EST_F32 || est_node_dtype(label) == EST_F64) label = est_rint(label);
     if (est_node_dtype(label) != EST_I64) label = est_cast(label, EST_I64);
     return est_named(est_gather(class_weight, label, 0), "class_weight_of_label");
 }

@@ -174,6 +174,95 @@ TEST(fit)
     interop_ask("check_fit");
 }
 
+/* --- weights of classes ------------------------------------------------------------------------------------------- */
+
+/* Labels of three classes: their numbers, also as floats with an axis of 1, and one-hot rows. */
+typedef struct class_case {
+    const char *name, *loss;
+    est_dtype   dtype;
+    int64_t     width; /* of a row of labels; 0: a number */
+    bool        samples, validates;
+} class_case;
+
+static est_tensor *classes_of(const class_case *c)
+{
+    est_tensor *numbers_of = numbers(EST_I64, EST_SHAPE(ROWS), 3), *t;
+    int64_t    *at         = est_tensor_mutable_data(numbers_of);
+    float      *values;
+
+    if (c->dtype == EST_I64) return numbers_of;
+    interop_check(est_tensor_create(EST_F32, EST_SHAPE(ROWS, c->width), &t));
+    values = est_tensor_mutable_data(t);
+    memset(values, 0, est_tensor_bytes(t));
+    for (int64_t i = 0; i < ROWS; i++) {
+        if (c->width == 1) values[i] = (float)at[i] - 0.4f; /* which is rounded */
+        if (c->width > 1) values[i * c->width + at[i]] = 1;
+    }
+    est_tensor_free(numbers_of);
+    return t;
+}
+
+static est_network *make_classes(const class_case *c)
+{
+    est_network *network;
+    est_layer   *last = c->width == 1 ? est_layer_dense(1, NULL)
+                                      : est_layer_dense(3, EST_DENSE(.activation = last_softmax));
+
+    interop_check(est_network_sequential(
+        EST_LAYERS(est_layer_dense(8, EST_DENSE(.activation = est_relu)), last),
+        EST_NETWORK(.seed = 5, .inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(WIDTH) })), &network));
+    interop_check(est_network_compile(network, EST_COMPILE(.loss = c->loss, .optimizer = "adam", .learning_rate = 0.02,
+                                                           .metrics = EST_STRINGS(c->width == 1 ? "mae" : "accuracy"),
+                                                           .weighted_metrics = EST_STRINGS(c->loss))));
+    interop_check(est_network_build(network, NULL));
+    return network;
+}
+
+static const est_strings two_layers = EST_STRINGS("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias");
+
+static void train_classes(const class_case *c)
+{
+    est_tensor       *x = numbers(EST_F32, EST_SHAPE(ROWS, WIDTH), 2), *y = classes_of(c);
+    est_tensor       *w       = numbers(EST_F32, EST_SHAPE(ROWS), 1);
+    est_named_tensors all     = EST_NAMED_TENSORS({ "x", x }, { "y", y }, { "sample_weight", w });
+    est_network      *network = make_classes(c);
+    est_history      *history;
+    est_strbuf        out = { 0 };
+
+    for (int i = 0; i < ROWS; i++) ((float *)est_tensor_mutable_data(w))[i] += 1;
+    for (int i = 0; i < all.n; i++) interop_tensor(&out, all.data[i].name, all.data[i].tensor);
+    if (!c->samples) all.n--;
+    say_variables(&out, "before", network, two_layers);
+    interop_check(est_network_fit(network,
+                                  EST_FIT(.arrays = all, .batch_size = 7, .epochs = 4, .no_shuffle = true,
+                                          .validation_split = c->validates ? 0.2 : 0,
+                                          .class_weight = EST_F64S(0.5, 2, 1.25), .verbose = EST_VERBOSE_NONE),
+                                  &history));
+    say_variables(&out, "after", network, two_layers);
+    say_history(&out, history);
+    interop_save(c->name, &out);
+    est_strbuf_clear(&out);
+    est_history_free(history);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    est_tensor_free(w);
+}
+
+/* Of labels of each kind, with and without weights of rows; validation does not use them. */
+TEST(class_weights)
+{
+    static const class_case cases[] = {
+        { "sparse", "sparse_categorical_crossentropy", EST_I64, 0, false, true },
+        { "samples", "sparse_categorical_crossentropy", EST_I64, 0, true, true },
+        { "one_hot", "categorical_crossentropy", EST_F32, 3, false, false },
+        { "column", "mse", EST_F32, 1, true, true },
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) train_classes(&cases[i]);
+    interop_ask("check_class_weights");
+}
+
 /* --- several outputs ---------------------------------------------------------------------------------------------- */
 
 static est_node two_heads(est_graph *graph, est_features inputs, bool training, void *user)

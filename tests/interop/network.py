@@ -61,6 +61,58 @@ def check_fit(folder):
         check_one(folder, optimizer)
 
 
+# the loss, which is measured with weights as well; weights of rows; the part of validation
+CLASSES = {"sparse": ("sparse_categorical_crossentropy", False, 0.2),
+           "samples": ("sparse_categorical_crossentropy", True, 0.2),
+           "one_hot": ("categorical_crossentropy", False, 0),
+           "column": ("mse", True, 0.2)}
+
+
+CLASS_WEIGHT = {0: 0.5, 1: 2, 2: 1.25}
+
+
+def fit_batches(model, x, y, w, split):
+    """fit as single steps: Keras 2.15 multiplies weights of rows and of classes only where the shape of a batch is known."""
+    rows, history = int(len(x) * (1 - split)), {}
+    for _ in range(4):
+        model.reset_metrics()
+        for at in range(0, rows, 7):
+            end = min(at + 7, rows)
+            logs = model.train_on_batch(x[at:end], y[at:end], sample_weight=w[at:end], class_weight=CLASS_WEIGHT,
+                                        reset_metrics=False, return_dict=True)
+        logs = dict(logs)
+        tested = model.evaluate(x[rows:], y[rows:], sample_weight=w[rows:], batch_size=7, verbose=0, return_dict=True)
+        logs.update({"val_" + name: value for name, value in tested.items()})
+        for name, value in logs.items():
+            history.setdefault(name, []).append(value)
+    return history
+
+
+def check_classes(folder, name):
+    loss, samples, split = CLASSES[name]
+    ours = interop.read_tensors(folder + "/" + name)
+    last = tf.keras.layers.Dense(1) if name == "column" else tf.keras.layers.Dense(3, activation="softmax")
+    model = tf.keras.Sequential([tf.keras.Input((6,)), tf.keras.layers.Dense(8, activation="relu"), last])
+    model.compile(loss=loss, optimizer=tf.keras.optimizers.Adam(0.02), metrics=["mae" if name == "column" else "accuracy"],
+                  weighted_metrics=[loss])
+    for i, v in enumerate(model.weights):
+        v.assign(part(ours, "before")[str(i)])
+    x, y, w = ours["x"], ours["y"], ours["sample_weight"] if samples else None
+    history = fit_batches(model, x, y, w, split) if samples else model.fit(
+        x, y, batch_size=7, epochs=4, shuffle=False, validation_split=split, class_weight=CLASS_WEIGHT, verbose=0).history
+    mine = part(ours, "history")
+    assert set(mine) == set(history), (sorted(mine), sorted(history))
+    for column, values in history.items():
+        compare(f"{name} {column}", mine[column], values)
+    for i, v in enumerate(model.weights):
+        compare(f"{name} {v.name}", part(ours, "after")[str(i)], v.numpy())
+
+
+def check_class_weights(folder):
+    for name in CLASSES:
+        check_classes(folder, name)
+
+
 def make_two_heads():
     x = tf.keras.Input((6,))
     hidden = tf.keras.layers.Dense(8, activation="relu", kernel_regularizer=tf.keras.regularizers.L2(0.01))(x)

@@ -661,6 +661,49 @@ TEST(names_of_layers)
     est_layer_free(twice);
 }
 
+/* What can be done with a network whose inputs are known, before it is compiled. */
+static void use_before_compile(est_network *network, est_tensor *x)
+{
+    est_tensor *out;
+    FILE       *file = tmpfile();
+
+    assert_int_equal(est_network_count_params(network), 4);
+    assert_non_null(file);
+    assert_ok(est_network_summary(network, file));
+    assert_int_equal(fclose(file), 0);
+    assert_ok(est_network_save_weights(network, test_path("unlabelled")));
+    assert_ok(est_network_load_weights(network, test_path("unlabelled"), NULL));
+    assert_ok(est_network_predict(network, EST_NETWORK_PREDICT(.arrays = EST_NAMED_TENSORS({ "x", x })), &out));
+    est_tensor_free(out);
+}
+
+/* A network is built from its inputs alone: those of the options, or of a dataset without labels, before it is compiled
+ * or after that. It then trains as one that its first fit has built. */
+TEST(built_without_labels)
+{
+    est_tensor       *x = noise(8, 3, 1), *y = noise(8, 1, 2);
+    est_named_tensors all    = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_dataset      *inputs = batches(EST_NAMED_TENSORS({ "x", x }), 4);
+    est_network      *network[4];
+
+    for (int i = 0; i < 4; i++) {
+        est_network_inputs named = EST_INPUTS({ "x", EST_F32, EST_SHAPE(3) });
+
+        assert_ok(try_line(EST_NETWORK(.seed = 3, .inputs = i == 1 ? named : (est_network_inputs){ 0 }), &network[i]));
+        if (i == 1) assert_ok(est_network_build(network[i], NULL));
+        if (i == 2) assert_ok(est_network_build(network[i], inputs));
+        if (i == 1 || i == 2) use_before_compile(network[i], x);
+        assert_ok(est_network_compile(network[i], EST_COMPILE(.loss = "mse", .optimizer = "adam")));
+        if (i == 3) assert_ok(est_network_build(network[i], inputs));
+        assert_ok(fit_arrays(network[i], all));
+        expect_same_variable(network[0], network[i], "dense/kernel");
+    }
+    for (int i = 0; i < 4; i++) est_network_free(network[i]);
+    est_dataset_free(inputs);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 /* Layers that a function makes: 0 and 1 as values, 2 and 3 as they are called. */
 typedef struct layer_names {
     est_layer  *object[2];
