@@ -174,6 +174,97 @@ TEST(fit)
     interop_ask("check_fit");
 }
 
+/* --- callbacks ---------------------------------------------------------------------------------------------------- */
+
+static double schedule(int64_t epoch, double rate, void *user)
+{
+    (void)user;
+    return epoch < 2 ? 0.05 : rate * 0.9;
+}
+
+static est_status count_batch(est_loop *loop, void *user)
+{
+    (void)loop;
+    ++*(int *)user;
+    return EST_OK;
+}
+
+/* A schedule, a CSV file, the best checkpoints, batches that are counted, and early stopping that restores the best
+ * epoch: the variables at the end are its. */
+static void train_with_callbacks(void)
+{
+    est_tensor       *x = numbers(EST_F32, EST_SHAPE(ROWS, WIDTH), 2), *y = numbers(EST_I64, EST_SHAPE(ROWS), 3);
+    est_named_tensors all     = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network = make_network("adam");
+    int               n       = 0;
+    est_hook         *hooks[5];
+    est_history      *history;
+    est_strbuf        out = { 0 };
+
+    hooks[0] = est_learning_rate_callback(schedule, NULL);
+    hooks[1] = est_csv_callback(interop_path("log.csv"), false);
+    hooks[2] = est_model_checkpoint_callback(interop_path("best-{epoch:02d}"),
+                                             EST_MODEL_CHECKPOINT(.save_best_only = true, .save_weights_only = true));
+    hooks[3] = est_lambda_callback(EST_LAMBDA_CALLBACK(.batch_end = count_batch, .user = &n));
+    hooks[4] = est_early_stopping_callback("val_loss",
+                                           EST_EARLY_STOPPING_CALLBACK(.patience = 2, .restore_best_weights = true));
+    interop_tensor(&out, "x", x);
+    interop_tensor(&out, "y", y);
+    say_variables(&out, "before", network, one_output);
+    interop_check(
+        est_network_fit(network,
+                        EST_FIT(.arrays = all, .batch_size = 7, .epochs = EPOCHS, .no_shuffle = true,
+                                .validation_split = 0.2, .callbacks = { hooks, 5 }, .verbose = EST_VERBOSE_NONE),
+                        &history));
+    say_variables(&out, "after", network, one_output);
+    say_history(&out, history);
+    say_scalar(&out, "batches", n);
+    interop_save("callbacks", &out);
+    est_strbuf_clear(&out);
+    for (int i = 0; i < 5; i++) est_hook_free(hooks[i]);
+    est_history_free(history);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+/* The loss is not finite soon: how many batches there are until terminate-on-NaN ends the fit. */
+static void train_to_nan(void)
+{
+    est_tensor  *x = numbers(EST_F32, EST_SHAPE(ROWS, WIDTH), 2), *y = numbers(EST_F32, EST_SHAPE(ROWS, 1), 2);
+    est_hook    *nan = est_terminate_on_nan_callback(), *count;
+    est_network *network;
+    int          n   = 0;
+    est_strbuf   out = { 0 };
+
+    count = est_lambda_callback(EST_LAMBDA_CALLBACK(.batch_end = count_batch, .user = &n));
+    interop_check(est_network_sequential(
+        EST_LAYERS(est_layer_dense(1, EST_DENSE(.kernel_initializer = est_init_ones()))), NULL, &network));
+    interop_check(est_network_compile(network, EST_COMPILE(.loss = "mse", .optimizer = "sgd", .learning_rate = 1e6)));
+    interop_check(
+        est_network_fit(network,
+                        EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .batch_size = 7, .epochs = 3,
+                                .no_shuffle = true, .callbacks = EST_HOOKS(count, nan), .verbose = EST_VERBOSE_NONE),
+                        NULL));
+    interop_tensor(&out, "x", x);
+    interop_tensor(&out, "y", y);
+    say_scalar(&out, "batches", n);
+    interop_save("nan", &out);
+    est_strbuf_clear(&out);
+    est_hook_free(nan);
+    est_hook_free(count);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+TEST(callbacks)
+{
+    train_with_callbacks();
+    train_to_nan();
+    interop_ask("check_callbacks");
+}
+
 /* --- weights of classes ------------------------------------------------------------------------------------------- */
 
 /* Labels of three classes: their numbers, also as floats with an axis of 1, and one-hot rows. */

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow's side of network.c: Keras' fit of the same network from the same first values."""
+import csv
+import glob
+import os
 import sys
 
 import interop
@@ -59,6 +62,71 @@ def check_one(folder, optimizer):
 def check_fit(folder):
     for optimizer in ("adam", "sgd"):
         check_one(folder, optimizer)
+
+
+class Counter(tf.keras.callbacks.Callback):
+    batches = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches += 1
+
+
+def read_csv(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    return rows[0], np.array(rows[1:], dtype=float)
+
+
+def saved_epochs(folder, prefix):
+    return sorted({os.path.basename(path).split(".")[0] for path in glob.glob(f"{folder}/{prefix}-*.index")})
+
+
+NAMES = ["dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta",
+         "batch_normalization/moving_mean", "batch_normalization/moving_variance", "dense_1/kernel", "dense_1/bias"]
+
+
+def check_callbacks(folder):
+    ours = interop.read_tensors(folder + "/callbacks")
+    model, counter = make_model("adam"), Counter()
+    variables = [v for layer in model.layers for v in layer.weights]
+    for i, v in enumerate(variables):
+        v.assign(part(ours, "before")[str(i)])
+    history = model.fit(
+        ours["x"], ours["y"], batch_size=7, epochs=8, shuffle=False, validation_split=0.2, verbose=0,
+        callbacks=[tf.keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.05 if epoch < 2 else rate * 0.9),
+                   tf.keras.callbacks.CSVLogger(folder + "/theirs.csv"),
+                   tf.keras.callbacks.ModelCheckpoint(folder + "/theirs-{epoch:02d}", save_best_only=True,
+                                                      save_weights_only=True),
+                   counter,
+                   tf.keras.callbacks.EarlyStopping("val_loss", patience=2, restore_best_weights=True)]).history
+    mine = part(ours, "history")
+    assert set(mine) == set(history), (sorted(mine), sorted(history))
+    assert len(history["loss"]) < 8, "early stopping has not stopped"
+    for name, values in history.items():
+        compare(name, mine[name], values)
+    for i, v in enumerate(variables):
+        compare(v.name, part(ours, "after")[str(i)], v.numpy())
+    assert int(ours["batches"]) == counter.batches, (ours["batches"], counter.batches)
+    (names, rows), (their_names, their_rows) = read_csv(folder + "/log.csv"), read_csv(folder + "/theirs.csv")
+    assert names == their_names, (names, their_names)
+    compare("csv", rows, their_rows)
+    saved = saved_epochs(folder, "best")
+    assert saved == [name.replace("theirs", "best") for name in saved_epochs(folder, "theirs")], saved
+    reader = tf.train.load_checkpoint(f"{folder}/{saved[-1]}")  # ours, of the best epoch: what was restored
+    assert len(reader.get_variable_to_shape_map()) == len(NAMES)
+    for i, name in enumerate(NAMES):
+        compare(f"saved {name}", part(ours, "after")[str(i)], reader.get_tensor(name), 0)
+    check_nan(folder)
+
+
+def check_nan(folder):
+    ours, counter = interop.read_tensors(folder + "/nan"), Counter()
+    model = tf.keras.Sequential([tf.keras.Input((6,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
+    model.compile(loss="mse", optimizer=tf.keras.optimizers.SGD(1e6))
+    model.fit(ours["x"], ours["y"], batch_size=7, epochs=3, shuffle=False, verbose=0,
+              callbacks=[counter, tf.keras.callbacks.TerminateOnNaN()])
+    assert int(ours["batches"]) == counter.batches, (ours["batches"], counter.batches)
+    assert counter.batches < 24, "the loss is always finite"
 
 
 # the loss, which is measured with weights as well; weights of rows; the part of validation

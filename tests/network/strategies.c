@@ -173,6 +173,47 @@ TEST(bit_for_bit)
     est_strategy_free(device);
 }
 
+/* Weights of classes, in steps whose rows do not divide, and one of which leaves a replica without any. */
+TEST(class_weights)
+{
+    est_strategy *s[3];
+    est_tensor   *x          = noise(9, 3, 1), *y;
+    int64_t       classes[9] = { 0, 1, 2, 1, 0, 2, 2, 1, 0 };
+    est_network  *network[4] = { NULL };
+    est_history  *histories[4];
+
+    s[0] = mirrored(2);
+    s[1] = mirrored(3);
+    assert_ok(est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = 2), &s[2]));
+    assert_ok(est_tensor_i64(EST_SHAPE(9), classes, &y));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(est_network_sequential(EST_LAYERS(est_layer_dense(3, EST_DENSE(.activation = est_softmax_last))),
+                                         EST_NETWORK(.seed = 3, .strategy = i > 0 ? s[i - 1] : NULL), &network[i]));
+        assert_ok(est_network_compile(network[i], EST_COMPILE(.loss             = "sparse_categorical_crossentropy",
+                                                              .weighted_metrics = EST_STRINGS("accuracy"))));
+        assert_ok(
+            est_network_fit(network[i],
+                            EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .batch_size = 4, .epochs = 2,
+                                    .class_weight = EST_F64S(0.5, 2, 1.25), .verbose = EST_VERBOSE_NONE),
+                            &histories[i]));
+        for (int k = 0; k < 2; k++) {
+            assert_near(est_history_value(histories[i], "loss", k), est_history_value(histories[0], "loss", k), 2e-6);
+            assert_near(est_history_value(histories[i], "accuracy", k), est_history_value(histories[0], "accuracy", k),
+                        2e-6);
+        }
+        for (int k = 0; k < 9; k++) {
+            assert_near(variable_at(network[i], "dense/kernel", k), variable_at(network[0], "dense/kernel", k), 2e-6);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        est_history_free(histories[i]);
+        est_network_free(network[i]);
+        if (i > 0) est_strategy_free(s[i - 1]);
+    }
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 /* Steps with batches of the caller's, which replicas divide: 5 rows, and 1, which leaves replicas without any. */
 TEST(on_batch)
 {
