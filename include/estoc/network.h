@@ -100,7 +100,8 @@ EST_API EST_MUST_CHECK est_status est_network_sequential(est_layers layers, cons
 
 /* By a function from named inputs to the output (Keras' functional style). It is called at least once for each of
  * training, evaluation and prediction, and for each replica, and every call in a graph gets the variables of the first:
- * it must make the same layers in the same order, or call layers that are objects in `user`. */
+ * it must make the same layers in the same order, or call layers that are objects in `user`. Names that were given to
+ * layers differ within a scope (EST_ALREADY_EXISTS when it is built). */
 typedef est_node (*est_network_fn)(est_graph *graph, est_features inputs, bool training, void *user);
 EST_API EST_MUST_CHECK est_status est_network_create(est_network_fn fn, const est_network_options *options,
                                                      est_network **out);

@@ -154,6 +154,7 @@ static est_status fill(est_network *network, const est_network_options *o, const
     network->name      = est_arena_strdup(network->arena, o->name != NULL ? o->name : name);
     network->model_dir = o->model_dir != NULL ? est_arena_strdup(network->arena, o->model_dir) : "";
     if (network->name == NULL || network->model_dir == NULL) return est_no_memory();
+    network->named     = o->name != NULL;
     network->strategy  = o->strategy;
     network->threads   = o->threads;
     network->precision = o->precision;
@@ -455,11 +456,14 @@ static est_status check_layer_names(const est_network *network, const est_graph 
 static est_node call(est_network *network, est_features inputs, bool training)
 {
     est_status status = build_class(network, inputs);
+    char       wanted[256];
     est_node   output;
     int        own;
 
     if (status != EST_OK) return est_graph_poison(inputs.graph, status);
-    own = est_reuse_layer_begin(inputs.graph, network, class_name(network), network->name, NULL);
+    (void)snprintf(wanted, sizeof wanted, "%s%s/", est_graph_scope(inputs.graph), network->name);
+    own = est_reuse_layer_begin(inputs.graph, network, class_name(network), network->name,
+                                network->named ? wanted : NULL);
     (void)est_reuse_begin(inputs.graph, network);
     output = network->class->call(network->class, inputs.graph, inputs, training);
     est_reuse_end(inputs.graph);

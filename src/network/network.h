@@ -100,6 +100,7 @@ struct est_network {
     const est_strategy *strategy;
     uint64_t            seed;
     est_precision       precision;
+    bool                named; /* the name was given */
     int                 threads;
     est_network_field  *inputs; /* [n_inputs]; n_inputs 0: not known yet */
     int                 n_inputs;

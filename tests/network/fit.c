@@ -768,6 +768,37 @@ TEST(names_in_functions)
     }
 }
 
+static est_node two_parts(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_network *const *parts = user;
+
+    (void)graph;
+    return est_add(est_network_apply(parts[0], inputs, training), est_network_apply(parts[1], inputs, training));
+}
+
+/* The same for networks that are parts of one. */
+TEST(names_of_parts)
+{
+    static const char *const names[3][2] = { { "part", "part" }, { "part", "other" }, { NULL, NULL } };
+
+    est_network_inputs inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(2) });
+
+    for (int i = 0; i < 3; i++) {
+        est_network *parts[2], *network;
+
+        for (int k = 0; k < 2; k++) assert_ok(try_line(EST_NETWORK(.name = names[i][k], .inputs = inputs), &parts[k]));
+        assert_ok(est_network_create(two_parts, EST_NETWORK(.inputs = inputs, .user = parts), &network));
+        if (i == 0) {
+            expect_error(est_network_build(network, NULL), EST_ALREADY_EXISTS,
+                         "the name part is used 2 times in model, by its layers 0 (Sequential) and 1 (Sequential)");
+        } else {
+            assert_ok(est_network_build(network, NULL));
+        }
+        est_network_free(network);
+        for (int k = 0; k < 2; k++) est_network_free(parts[k]);
+    }
+}
+
 /* Labels, weights and losses that do not go with the network leave it as it was, and can be mended. */
 TEST(after_errors)
 {

@@ -7,10 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "estoc/predictor.h"
 #include "format/saved_model_def.h"
 #include "ops/ops.h"
 #include "predict/inline.h"
 #include "predict/saved_model.h"
+#include "support/dynamic_test.h"
 #include "support/export_test.h"
 #include "support/fault_loop.h"
 
@@ -143,6 +145,49 @@ TEST(predictions_for_examples_allocate_nothing)
     est_saved_model_free(model);
     est_tensor_free(examples);
     shop_close(&s);
+}
+
+/* Keys with rows, without, and none at all: the export has a table of them, and predicts what the estimator does. */
+static void expect_dynamic_export(const est_dynamic_options *options)
+{
+    est_input_context context = { .mode = EST_PREDICT, .n_pipelines = 1, .num_replicas_in_sync = 1 };
+    char              dir[64], exports[80], path[EST_CHECKPOINT_PATH_MAX];
+    est_columns      *columns;
+    est_dataset      *rows;
+    est_estimator    *e;
+    est_saved_model  *model     = NULL;
+    est_predictor    *predictor = NULL;
+    est_predictions  *want = NULL, *got = NULL;
+
+    est_test_dir(dir);
+    snprintf(exports, sizeof exports, "%s/export", dir);
+    e = dynamic_estimator(dir, 1, options, &columns);
+    ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = dynamic_input, .max_steps = 40)));
+    ok(est_export_saved_model(e, exports, EST_EXPORT(.input = { .raw = { dynamic_raw, DYNAMIC_FEATURES } }), path));
+    ok(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = dynamic_input, .batches = true), &want));
+    ok(est_predictions_next(want));
+    ok(est_saved_model_load(path, NULL, &model));
+    ok(est_predictor_create(model, "serving_default", NULL, &predictor));
+    ok(dynamic_input(&context, NULL, &rows));
+    ok(est_predictor_predict(predictor, rows, (est_strings){ 0 }, true, &got));
+    ok(est_predictions_next(got));
+    assert_true(est_tensor_count(est_predictions_get(want, "score")) > 0);
+    expect_same(est_predictions_get(got, "score"), est_predictions_get(want, "score"));
+    est_predictions_free(want);
+    est_predictions_free(got);
+    est_dataset_free(rows);
+    est_predictor_free(predictor);
+    est_saved_model_free(model);
+    est_estimator_free(e);
+    est_columns_free(columns);
+    est_test_dir_remove(dir);
+}
+
+TEST(dynamic_embeddings_are_read_back)
+{
+    expect_dynamic_export(NULL);
+    expect_dynamic_export(EST_DYNAMIC(.admit_after = 3, .max_rows = 20));
+    expect_dynamic_export(EST_DYNAMIC(.admit_after = 1000));
 }
 
 TEST(signatures_are_listed)
