@@ -99,8 +99,9 @@ static bool is_same_process(const est_client *client, const est_link *link)
 static void adopt(est_client *client, est_link *link)
 {
     drop_link(client);
-    client->link     = est_link_ref(link);
-    client->since_ns = est_now_ns();
+    client->link        = est_link_ref(link);
+    client->since_ns    = est_now_ns();
+    client->lost_why[0] = '\0';
 }
 
 bool est_clients_knows(est_server *s, est_link *link)
@@ -368,11 +369,16 @@ static bool has_other_link(const est_server *s, est_client *client)
     return other != NULL;
 }
 
-/* The client keeps its turn for a while: it may come back with the step that it has begun. */
+/* The client keeps its turn for a while: it may come back with the step that it has begun. A process that is killed
+ * right after it has closed a second link may lose the first before that: then the first says why. */
 static void lose_client(est_server *s, est_client *client, const char *why)
 {
     client->since_ns = est_now_ns();
-    snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
+    if (ends_with(why, EST_SPARE) && client->lost_why[0] != '\0') {
+        why = client->lost_why;
+    } else {
+        snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
+    }
     if (strcmp(s->committer, client->who.task) == 0) s->committer[0] = '\0';
     if (has_only_looked(client)) {
         forget_client(s, client);
@@ -402,7 +408,11 @@ void est_clients_lost(void *user, est_link *link, const char *why)
     est_service_end_saves(s, link);
     if (client != NULL && client->link == link) {
         drop_link(client);
-        if (!has_other_link(s, client)) lose_client(s, client, why);
+        if (!has_other_link(s, client)) {
+            lose_client(s, client, why);
+        } else if (!ends_with(why, EST_SPARE)) {
+            snprintf(client->lost_why, sizeof client->lost_why, "%s", why);
+        }
     } else if (client != NULL && is_same_process(client, link)) {
         add_counters(&client->gone, est_link_count(link));
     }
