@@ -284,10 +284,10 @@ typedef struct est_fit_options {
 
 #define EST_FIT(...) (&(const est_fit_options){ .struct_size = EST_STRUCT_SIZE(est_fit_options), __VA_ARGS__ })
 
-/* Trains. *out, if out is not NULL, is the history, also of a fit that a callback stopped; of several workers a stop in
- * one ends all, with the next step or the epoch. SIGINT and SIGTERM end it after the step under way with EST_CANCELLED.
- * Parameter servers: callbacks get after_run once an epoch, when all its steps are made, with the loss of the epoch, and
- * no before_run; the history has the epochs that this fit made. */
+/* Trains. *out, if out is not NULL, is the history, also of a fit that a callback stopped; of several workers a stop
+ * in one ends all, with the next step or the epoch. SIGINT and SIGTERM end it after the step under way with
+ * EST_CANCELLED. Parameter servers: callbacks get after_run once an epoch, when all its steps are made, with the loss
+ * of the epoch, and no before_run; the history has the epochs that this fit made. */
 EST_API EST_MUST_CHECK est_status est_network_fit(est_network *network, const est_fit_options *options,
                                                   est_history **out);
 

@@ -78,7 +78,7 @@ EST_MUST_CHECK est_status est_fit_workers_epoch(est_fit *fit, bool *ended);
 /* Whether all of the epoch is still to be made, since the workers have gone back to an earlier one. */
 bool est_fit_workers_went_back(const est_fit *fit);
 
-/* After the callbacks of an epoch: whether one of any worker has requested a stop, as est_loop_should_stop says then. */
+/* After the callbacks of an epoch: asks whether one of any worker has requested a stop (est_loop_should_stop). */
 EST_MUST_CHECK est_status est_fit_workers_vote(est_fit *fit);
 
 /* Saves at the end of an epoch, in the process that leads. */

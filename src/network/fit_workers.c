@@ -14,7 +14,7 @@
  * itself: they have the same variables.
  *
  *   FW1  All workers of a group make the same exchanges in the same order. Between two steps they make those of the end
- *        of an epoch, and only if the last step was made in this group (`together`): a worker that was taken to the end
+ *        of an epoch, and only if the last step was made in this group (`in_group`): a worker that was taken to the end
  *        of an epoch by a rejoin cannot know whether the others are behind it.
  *   FW2  A stop that a callback requests in one worker ends the fit in all of them, at the same step. A request before
  *        the last step of an epoch travels with the exchange of the next step (est_communicator.stop), one at the end
@@ -47,7 +47,7 @@ struct est_fit_workers {
     est_hook     *save;      /* of the chief; NULL: none */
     int64_t       base;      /* the global step at which the first epoch of this fit begins */
     est_done_mark mark;      /* of an earlier fit, until this one has begun */
-    bool          together;  /* FW1 */
+    bool          in_group;  /* the last step was made in the current group: FW1 */
     bool          stopping;  /* the workers have agreed to end here: FW2 */
     est_dataset  *part;      /* of the validation data; NULL: none, or not made yet */
     bool          undivided; /* the validation data, which has another order on every worker */
@@ -395,8 +395,8 @@ static est_status make_steps(est_fit *fit)
 
     while (made_of_epoch(fit) >= 0 && made_of_epoch(fit) < fit->steps) {
         EST_TRY(est_loop_step(fit->loop));
-        w->together = !est_loop_rejoined(fit->loop);
-        if (w->together && w->run.communicator->stopped) {
+        w->in_group = !est_loop_rejoined(fit->loop);
+        if (w->in_group && w->run.communicator->stopped) {
             agree_to_stop(fit);
             return EST_OK;
         }
@@ -406,9 +406,9 @@ static est_status make_steps(est_fit *fit)
 }
 
 /* The states of the metrics become those of all workers. */
-static est_status end_together(est_fit *fit)
+static est_status sum_epoch(est_fit *fit)
 {
-    est_status status = fit->workers->together ? sum_states(fit, fit->f) : EST_ABORTED;
+    est_status status = fit->workers->in_group ? sum_states(fit, fit->f) : EST_ABORTED;
 
     est_loop_outdate_logs(fit->loop);
     if (!is_loss_of_worker(status)) return status;
@@ -426,7 +426,7 @@ est_status est_fit_workers_epoch(est_fit *fit, bool *ended)
     *ended = est_loop_should_stop(fit->loop);
     if (status != EST_OK && !est_loop_at_end(fit->loop)) return status;
     if (est_stop_signal() != 0 || est_fit_workers_went_back(fit)) return EST_OK;
-    return end_together(fit);
+    return sum_epoch(fit);
 }
 
 est_status est_fit_workers_vote(est_fit *fit)
@@ -439,7 +439,7 @@ est_status est_fit_workers_vote(est_fit *fit)
     if (w->stopping) return EST_OK;
     c->stop = est_loop_withdraw_stop(fit->loop) || c->stop;
     votes   = c->stop;
-    status  = w->together ? sum(fit, &votes, 1, EST_F64) : EST_ABORTED;
+    status  = w->in_group ? sum(fit, &votes, 1, EST_F64) : EST_ABORTED;
     if (status == EST_OK && votes > 0) agree_to_stop(fit);
     return is_loss_of_worker(status) ? EST_OK : status; /* the next step tells */
 }
@@ -499,7 +499,7 @@ est_status est_fit_workers_validate(est_fit *fit, double *values)
     est_status status;
 
     EST_TRY(open_part(fit));
-    if (fit->workers->undivided || !fit->workers->together) return measure_all(fit, values);
+    if (fit->workers->undivided || !fit->workers->in_group) return measure_all(fit, values);
     status = measure_part(fit, values, &whole);
     if (status != EST_OK && !is_loss_of_worker(status)) return status;
     if (status == EST_OK && whole) return EST_OK;
@@ -516,7 +516,7 @@ static void go_back(est_fit *fit)
     est_fit_workers *w = fit->workers;
 
     if (w->stopping) w->run.communicator->stop = true;
-    w->stopping = w->together = false;
+    w->stopping = w->in_group = false;
     est_fit_workers_seek(fit);
 }
 

@@ -3,8 +3,8 @@
  * The kernels of the exchange: packs are filled, begun, and awaited at the end.
  *
  * A pack is a copy: values times weights, then the weights, so that a mean needs one all-reduce, then a 1 if the worker
- * is not idle, and a 1 if it requests a stop. The results stay there: a reduced value is read from the pack, where it begins at a multiple of
- * ALIGNMENT. */
+ * is not idle, and a 1 if it requests a stop. The results stay there: a reduced value is read from the pack, where it
+ * begins at a multiple of ALIGNMENT. */
 #include "runtime/exchange.h"
 
 #include <string.h>
