@@ -28,12 +28,13 @@ from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
 from ._function import dense as _dense
 from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
+from ._module import Module
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,
-               saved_model, strings, summary, train)
+               saved_model, strings, summary, test, train, version)
 
-__version__ = "2.15.1+estoc"
+__version__ = version.VERSION
 _set_logger("tensorflow")
 
 
@@ -105,6 +106,7 @@ for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm",
               "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
 
+Module.register(keras.layers.Layer)
 newaxis = None
 compat.v1._take(globals())
 compat.v2._take(globals())

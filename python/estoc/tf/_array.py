@@ -14,7 +14,7 @@ from .._tensor import as_array, as_dtype, float32, int32
 from ..graph import Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, unwrap
-from ._world import Variable
+from ._world import Variable, current_trace, name_scopes
 
 
 def _plain_shape(shape: Any) -> Any:
@@ -198,8 +198,14 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 def name_scope(name: str) -> Iterator[str]:
     """Names of operations in a function start with the name."""
     graph = default_graph()
-    if graph is None:
-        yield name + "/"
+    if graph is None or current_trace() is not None:
+        scopes = name_scopes()
+        scopes.append(name)
+        try:
+            with graph.scope(name) if graph is not None else contextlib.nullcontext():
+                yield "/".join(scopes) + "/"
+        finally:
+            scopes.pop()
         return
     if ops.building_graph() is not None:
         from .compat.v1._graph import name_scope as of_graphs

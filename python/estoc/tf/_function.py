@@ -20,6 +20,7 @@ from ._world import OtherWorld, Trace, Variable, World, current_world
 
 _logger = logging.getLogger("tensorflow")
 _WORLDS_MAX = 4  # attempts to find the world of a function
+run_eagerly = [False]  # tf.config.run_functions_eagerly
 
 
 class TracedIterator:
@@ -122,6 +123,7 @@ class Function:
     def __init__(self, python_function: Callable, input_signature: Any = None, autograph: bool = False):
         self.python_function = python_function
         self._autograph = autograph  # whether Python may run it where tracing it is impossible
+        self._is_users = False  # made by tf.function
         self._untraced = False
         self.input_signature = None if input_signature is None else tuple(input_signature)
         self._signature = inspect.signature(python_function)
@@ -141,6 +143,7 @@ class Function:
         if id(self) not in bound:
             bound[id(self)] = Function(self.python_function.__get__(instance, owner), self.input_signature,
                                        self._autograph)
+            bound[id(self)]._is_users = self._is_users
         return bound[id(self)]
 
     experimental_get_tracing_count = lambda self: self._count  # noqa: E731
@@ -148,6 +151,8 @@ class Function:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         graph = default_graph()
         if graph is not None:  # within another trace, a model_fn or a map: a part of that
+            return self.python_function(*arguments, **named)
+        if run_eagerly[0] and self._is_users:
             return self.python_function(*arguments, **named)
         key = None if named else self._tensors_key(arguments)
         concrete = self._fast.get(key) if key is not None else None
@@ -348,7 +353,9 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     as Python, with a warning; with autograph=False it raises."""
     if func is None:
         return functools.partial(function, input_signature=input_signature, autograph=autograph)
-    return Function(func, input_signature, bool(autograph))
+    made = Function(func, input_signature, bool(autograph))
+    made._is_users = True
+    return made
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 from .._lib import Keep, check, ffi, here, lib, owned, text
 from .._tensor import DType, as_array, as_dtype, c_shape, copy_values, py_shape, string, take_tensor, to_array
 from .._tensor import to_tensor
+from ..errors import OpError
 from ..graph import Graph, Node, Shape, default_graph, lasting
 from ..graph import Variable as _Handle
 from ..initializers import c_initializer
@@ -298,7 +299,26 @@ def take_updates(graph: Graph, before: int) -> None:
         trace.targets.append(Node(graph, span.data[i]))
 
 
+def name_scopes() -> list:
+    """The names of tf.name_scope around what is made now, outside of graphs and in functions."""
+    return _local.__dict__.setdefault("scopes", [])
+
+
 # --- variables --------------------------------------------------------------------------------------------------------
+
+
+def _initial(node: Node) -> np.ndarray:
+    """The value of a tensor of the function that is traced, which must not depend on the arguments: in every later call
+    the variable is there."""
+    trace = current_trace()
+    if trace is not None and trace.graph is node.graph:
+        try:
+            return trace.world.prepare([], [node], []).run([])[0]
+        except OpError as error:
+            if "must be fed" not in str(error):
+                raise
+    raise ValueError("the initial value of a tf.Variable depends on arguments of the function that is traced; compute "
+                     "it from numbers, or make the variable outside")
 
 
 class Variable:
@@ -320,8 +340,7 @@ class Variable:
         if callable(initial_value):
             initial_value = initial_value()
         if isinstance(initial_value, Node):
-            raise ValueError("the initial value of a tf.Variable is a value, not a tensor of the function that is "
-                             "traced; pass a lambda that computes it from numbers")
+            initial_value = _initial(initial_value)
         value = as_array(initial_value, dtype)
         graph = default_graph()
         world = current_world() if graph is None or getattr(graph, "world", None) is not None else None
@@ -335,7 +354,7 @@ class Variable:
             "est_weight_options", dtype=number.number, frozen=not trainable,
             initializer=c_initializer(keep, lambda shape, dtype: value)))
         graph.check()
-        self._bind(world, graph, handle, trainable, own_name)
+        self._bind(world, graph, handle, trainable, "/".join(name_scopes() + [own_name]))
         self.synchronization, self.aggregation = synchronization, aggregation
 
     def _bind(self, world: World | None, graph: Graph, handle: Any, trainable: bool, name: str | None = None) -> None:
