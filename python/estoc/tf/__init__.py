@@ -19,8 +19,10 @@ from .._tensor import bool_ as bool  # noqa: A001,F401
 from ..data import TensorSpec  # noqa: F401
 from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
-from ._array import (boolean_mask, broadcast_to, clip_by_global_norm, eye, fill, linspace,  # noqa: F401
-                     name_scope, norm, ones, rank, unique, zeros)
+from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, eye, fill, gather_nd,  # noqa: F401
+                     linspace, meshgrid, name_scope, norm, numpy_function, ones, py_function, rank, reverse,
+                     scatter_nd, sort, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update, unique,
+                     zeros)
 from ._array import print_ as print  # noqa: A001,F401
 from ._array import range_ as range  # noqa: A001,F401
 from ._eager import Tensor, TensorShape  # noqa: F401

@@ -68,6 +68,8 @@ class ConcreteFunction:
         leaves = _structure.flatten(outputs)
         self._nodes = [leaf for leaf in leaves if isinstance(leaf, Node)]
         self._leaves = leaves
+        self._effects = list(trace.effects)
+        self._fetches = self._nodes + [node for nodes, _ in self._effects for node in nodes]
         self._writes = bool(trace.targets)
         self._targets = list(trace.targets)
         self.feeds = list(feeds) + [node for _, nodes in trace.pulls for node in nodes]
@@ -95,13 +97,16 @@ class ConcreteFunction:
     def run(self, leaves: list) -> Any:
         self.world.ready()
         if self._step is None or self._step._of_session is not self.world._session:
-            self._step = self.world.prepare(self.feeds, self._nodes, self._targets)
+            self._step = self.world.prepare(self.feeds, self._fetches, self._targets)
         values = self.values(leaves)
         results = iter(self.world.run(self._step, values))
         if self._writes:
             self.world.changed()
-        return _structure.pack_as(self._outputs, [_tensor(next(results)) if isinstance(leaf, Node) else leaf
-                                                  for leaf in self._leaves])
+        outputs = _structure.pack_as(self._outputs, [_tensor(next(results)) if isinstance(leaf, Node) else leaf
+                                                     for leaf in self._leaves])
+        for nodes, function in self._effects:
+            function([next(results) for _ in nodes])
+        return outputs
 
 
 def _output(graph: Graph) -> Callable:

@@ -231,6 +231,7 @@ class Trace:
         self.targets: list[Node] = []
         self.written: dict[str, list[Node]] = {}  # by name of variable, writes of this trace
         self.late: list = []  # called after tracing
+        self.effects: list[tuple] = []  # (nodes, function of their values): done by Python after every run
 
     def __enter__(self) -> "Trace":
         _local.__dict__.setdefault("traces", []).append(self)

@@ -15,6 +15,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ... import _frames
 from ..._lib import NULL, Keep, check, ffi, here, lib, made
 from ..._tensor import as_array, as_dtype, c_shape, float32
 from ...graph import Graph, Node, Shape, as_node, default_graph
@@ -473,7 +474,7 @@ def _as_input(leaf: Any, graph: Graph) -> Any:
         return leaf
     if isinstance(leaf, Variable):
         return leaf._as_node(graph)
-    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+    if isinstance(leaf, (Tensor, np.ndarray, np.generic)) or _frames.is_column(leaf) or _frames.is_table(leaf):
         return as_node(_floats(unwrap(leaf)), graph)
     return leaf
 
@@ -488,7 +489,7 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
     """Arrays and lists of numbers as tensors."""
 
     def one(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray) or type(leaf) is Tensor:
+        if isinstance(leaf, np.ndarray) or type(leaf) is Tensor or _frames.is_column(leaf) or _frames.is_table(leaf):
             return Tensor(_floats(unwrap(leaf)))
         return leaf
 

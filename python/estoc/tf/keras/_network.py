@@ -198,11 +198,9 @@ def labels_of(names: Sequence[str]) -> tuple[str, str]:
     return label, weight
 
 
-def _column(array: np.ndarray) -> np.ndarray:
-    """As Keras: floats are float32, vectors are columns."""
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
-    return array[:, None] if array.ndim == 1 else array
+def _floats(array: np.ndarray) -> np.ndarray:
+    """As Keras: floats are float32."""
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Rows:
@@ -214,7 +212,7 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     x = _plain(x)
     leaves, names = model._flat_inputs(x)
     rows = Rows(names)
-    rows.arrays = [(name, _column(np.asarray(leaf))) for name, leaf in zip(names, leaves)]
+    rows.arrays = [(name, _floats(np.asarray(leaf))) for name, leaf in zip(names, leaves)]
     label, weight = labels_of(names)
     if y is not None:
         labels = np.asarray(_plain(y))
@@ -262,7 +260,7 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
     rows = Rows(names)
 
     def build(stage: Any) -> Any:
-        return _converted(dataset._chain(stage), new, shapes, set(names))
+        return _converted(dataset._chain(stage), new, shapes)
 
     adapted = type(dataset)(build, {name: _nest.LEAF for name in new.values()}, (dataset,))
     pointer, keep = adapted._finish(dataset._turns)
@@ -278,8 +276,8 @@ def _number(form: Any) -> Any:
     return _nest.pack(form, flat)
 
 
-def _converted(chain: Any, new: dict, shapes: dict, inputs: set) -> Any:
-    """Other names, float32 in place of float64, and columns in place of vectors of inputs."""
+def _converted(chain: Any, new: dict, shapes: dict) -> Any:
+    """Other names, and float32 in place of float64."""
     graph, keep, results = Graph(), Keep(), []
     nodes = [(old, graph.placeholder(None, *shapes[old])) for old in new]
     changed = any(old != name for old, name in new.items()) or len(new) != len(shapes)
@@ -287,8 +285,6 @@ def _converted(chain: Any, new: dict, shapes: dict, inputs: set) -> Any:
         name, result = new[old], node._c
         if node.dtype.name == "float64":
             result, changed = lib.est_cast(result, as_dtype("float32").number), True
-        if name in inputs and node.shape is not None and len(node.shape) == 1:
-            result, changed = lib.est_expand_dims(result, -1), True
         results.append((name, Node(graph, result)))
     if not changed:
         return chain

@@ -12,6 +12,7 @@ import warnings as _warnings
 import numpy as _np
 
 from ... import data as _data
+from ... import ops as _ops
 from ..._lib import NULL as _NULL
 from ..._lib import Keep as _Keep
 from ..._lib import check as _check
@@ -266,6 +267,8 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
+        steps_per_epoch, validation_steps = (None if steps is None else int(steps)
+                                             for steps in (steps_per_epoch, validation_steps))
         if getattr(x, "_shard_policy", int)() < 0:
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
@@ -800,7 +803,7 @@ def _conform(node: _Node, wanted: _KerasTensor) -> _Node:
     have, want = node.shape, wanted.shape
     if have is not None and want is not None:
         if len(have) == len(want) + 1 and have[-1] == 1:
-            node = _Node(node.graph, _lib.est_squeeze(node._c, _Keep().i64s([-1])))
+            node = _ops.squeeze(node, -1)
         elif len(have) == len(want) - 1 and want[-1] == 1:
             node = _Node(node.graph, _lib.est_expand_dims(node._c, -1))
     if node.dtype != wanted.dtype:
@@ -849,14 +852,15 @@ class Sequential(Model):
         return tuple(self(self._input).shape)
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
+        if isinstance(x, dict) or _structure.is_nested(x) and len(_structure.flatten(x)) != 1:
+            return super()._flat_inputs(x)  # for a first layer that takes a dict, as DenseFeatures does
         leaves = _structure.flatten(x)
-        if len(leaves) != 1:
-            raise ValueError(f"Sequential takes one input; {len(leaves)} were given")
+        self.__dict__["_input_form"] = None
         name = self._input.name if self._input is not None else f"{self._layers[0].name}_input"
         return leaves, [name]
 
     def _pack_inputs(self, nodes: list) -> _Any:
-        return nodes[0]
+        return nodes[0] if self._input_form is None else super()._pack_inputs(nodes)
 
     def _known_inputs(self) -> list | None:
         if self._input is None:

@@ -12,6 +12,10 @@ from ...._lib import ffi as _ffi
 from ...._lib import lib as _lib
 from ...._lib import off as _off
 from ...._tensor import int64 as _int64
+from ....feature_column import Column as _Column
+from ....feature_column import c_columns as _c_columns
+from ....feature_column import c_combiner as _c_combiner
+from ....feature_column import keys_of as _keys_of
 from ....graph import Graph as _Graph
 from ....graph import Node as _Node
 from ....layers import _padding
@@ -385,6 +389,56 @@ class MultiHeadAttention(_NativeLayer):
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
         inputs = list(args) + ([named["key"]] if named.get("key") is not None else [])
         return super()._call_in(graph, (inputs,), {}, training)
+
+
+# --- feature columns --------------------------------------------------------------------------------------------------
+
+
+class _Columns(_NativeLayer):
+    """A layer over feature columns. It is called with a dict of features by key."""
+
+    _inner = ""  # the scope of the variables within that of the layer
+
+    def __init__(self, feature_columns: _Any, linear_units: int, combiner: str | None, trainable: bool, named: dict):
+        columns = [feature_columns] if isinstance(feature_columns, _Column) else list(feature_columns)
+        if not columns:
+            raise ValueError("feature_columns must not be empty.")
+
+        def make(keep: _Keep) -> _Any:
+            own = keep.new("py_columns *")
+            own.columns = _c_columns(keep, columns)
+            own.keys = keep.strings(self._keys)
+            own.linear_units, own.combiner = linear_units, _c_combiner(combiner)
+            return _lib.py_columns_layer(own, keep.string(self.name))
+
+        super().__init__(make, trainable=trainable, **named)
+        self.__dict__["_keys"] = _keys_of(columns)
+        self.__dict__["feature_columns"] = columns
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        features = args[0]
+        if not isinstance(features, dict):
+            raise ValueError(f"We expected a dictionary here. Instead we got: {features!r}")
+        missing = [key for key in self._keys if key not in features]
+        if missing:
+            raise ValueError(f"Feature {missing[0]} is not in features dictionary. There are: {', '.join(features)}")
+        first = graph not in self._in_graphs
+        result = super()._call_in(graph, ([features[key] for key in self._keys],), {}, training)
+        for variable in self._in_graphs[graph] if first else ():
+            variable._shown = variable._shown.replace(f"{self.name}/{self._inner}/", f"{self.name}/")
+        return result
+
+    def build(self, input_shape: _Any) -> None:
+        """Its variables do not depend on the shapes of features, but are made by the first call."""
+
+
+class DenseFeatures(_Columns):
+    """Dense columns side by side, in the order of their names: [batch, sum of widths]."""
+
+    _inner = "input_layer"
+
+    def __init__(self, feature_columns: _Any, trainable: bool = True, name: str | None = None, **named: _Any):
+        super().__init__(feature_columns, 0, None, trainable, {"name": name, **named})
 
 
 # --- preprocessing ----------------------------------------------------------------------------------------------------
