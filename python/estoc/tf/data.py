@@ -198,7 +198,10 @@ class Dataset(Named, _data.Dataset):
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: bool = False, name: str | None = None) -> "Dataset":
-        if padded_shapes is not None or not (padding_values is None or np.isscalar(padding_values)):
+        open_ = padded_shapes is None or all(size in (None, -1) for shape in _structure.flatten(
+            _structure.map_structure(lambda leaf: leaf, padded_shapes)) for size in (
+                shape if isinstance(shape, (tuple, list)) else (shape,)))
+        if not open_ or not (padding_values is None or np.isscalar(padding_values)):
             raise NotImplementedError("padded_batch pads to the longest element with one number; shapes and values for "
                                       "each part do not exist yet")
         return super().padded_batch(int(batch_size), drop_remainder, padding_values or 0)

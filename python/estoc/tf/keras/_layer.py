@@ -27,6 +27,7 @@ from .._world import Variable, World, count_variables, current_trace, current_wo
 from .._world import updates_of
 from . import mixed_precision
 
+_VIEWS = (type({}.values()), type({}.items()))
 _context = threading.local()
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _global_counts: dict[str, int] = {}
@@ -364,6 +365,7 @@ class Layer(Named):
 
     def add_loss(self, losses: Any, **named: Any) -> None:
         """A term of the loss, computed in call."""
+        self.__dict__["_adds_losses"] = True
         for loss in _structure.flatten(losses):
             value = loss() if callable(loss) else loss
             graph = value.graph if isinstance(value, Node) else default_graph()
@@ -402,6 +404,8 @@ class Layer(Named):
         return inputs
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if args and isinstance(args[0], _VIEWS):
+            args = (list(args[0]),) + args[1:]
         leaves = _structure.flatten((args, named))
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
             return KerasTensor._keras_call(self._in_graph, args, named, self)

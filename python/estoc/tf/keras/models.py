@@ -46,6 +46,7 @@ from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
 
+_functional_classes: dict[type, type] = {}
 _VERBOSE = {"auto": 0, 0: 3, 1: 1, 2: 2}
 
 
@@ -83,6 +84,14 @@ class Model(_Layer):
     def __new__(cls, *args: _Any, **named: _Any) -> "Model":
         if cls is Model and (args or "inputs" in named):
             return super().__new__(Functional)
+        parts = list(args[:2]) + [named[key] for key in ("inputs", "outputs") if key in named]
+        if len(parts) == 2 and not issubclass(cls, (Functional, Sequential)) and all(
+                isinstance(leaf, _KerasTensor) for part in parts for leaf in _structure.flatten(part)):
+            # a subclass that is given inputs and outputs is functional, with what it overrides, as in Keras
+            both = _functional_classes.get(cls)
+            if both is None:
+                both = _functional_classes[cls] = type(cls.__name__, (cls, Functional), {"__module__": cls.__module__})
+            return super().__new__(both)
         return super().__new__(cls)
 
     def __init__(self, *args: _Any, name: str | None = None, trainable: bool = True, dtype: _Any = None,
@@ -272,12 +281,17 @@ class Model(_Layer):
         if getattr(x, "_shard_policy", int)() < 0:
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
-        if type(self).train_step is not Model.train_step:
+        if self._is_traced("train_step"):
             return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight, initial_epoch,
                                     steps_per_epoch, verbose, shuffle)
         keep = _Keep()
         self._need_compiled()
         rows = _rows_of(self, x, y, sample_weight)
+        if not self.built or self.__dict__["_specs"] is None:
+            self._build_for(rows.names, rows.first())
+            if self._is_traced("train_step"):
+                return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight,
+                                        initial_epoch, steps_per_epoch, verbose, shuffle)
         network = self._ready(rows)
         members = rows.options(keep)
         if validation_data is not None:
@@ -317,6 +331,16 @@ class Model(_Layer):
         self.__dict__["history"] = history
         return history
 
+    def _is_traced(self, what: str) -> bool:
+        """Whether Python's loop runs the steps: a step is overridden, or does what networks of C do not know, a metric
+        that is written in Python or a loss of add_loss."""
+        if getattr(type(self), what) is not getattr(Model, what):
+            return True
+        metrics = [] if self._compiled is None else self._compiled.metrics
+        return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
+                   for metric in metrics) or any(layer.__dict__.get("_adds_losses") for layer in
+                                                 [self] + self._flat_layers())
+
     def _validation(self, given: _Any) -> _Any:
         if isinstance(given, _data.Dataset):
             return _rows_of(self, given)
@@ -324,9 +348,11 @@ class Model(_Layer):
 
     def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False) -> _Any:
         hooks = []
-        for callback in _structure.flatten(callbacks) if callbacks is not None else []:
+        given = _structure.flatten(callbacks) if callbacks is not None else []
+        for callback in given:
             if not isinstance(callback, _callbacks.Callback):
                 raise TypeError(f"a callback is a tf.keras.callbacks.Callback, not {callback!r}")
+        for callback in [part for callback in given for part in [callback] + callback._more()]:
             callback.set_params(params)
             callback.set_model(self)
             if isinstance(callback, _callbacks.History):
@@ -342,7 +368,7 @@ class Model(_Layer):
                  sample_weight: _Any = None, steps: int | None = None, callbacks: _Any = None,
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
-        if type(self).test_step is not Model.test_step:
+        if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, return_dict)
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
@@ -553,8 +579,20 @@ class Model(_Layer):
                 print_fn(line)
 
     def _known_inputs(self) -> list | None:
-        """(name, dtype, shape with the batch) of inputs, when known before any data."""
-        return None
+        """(name, dtype, shape with the batch) of inputs, when known: from the first call, if nothing else says it."""
+        return self.__dict__.get("_called")
+
+    def _in_graph(self, *args: _Any, **named: _Any) -> _Any:
+        if self.__dict__.get("_called") is None and args and not isinstance(self, (Functional, Sequential)) or \
+                isinstance(self, Sequential) and self._input is None and self.__dict__.get("_called") is None and args:
+            form = self.__dict__.get("_input_form")
+            leaves, names = self._flat_inputs(args[0])
+            self.__dict__["_input_form"] = form if form is not None else self._input_form
+            specs = [getattr(leaf, "shape", None) for leaf in leaves]
+            if leaves and all(isinstance(leaf, _Node) and shape is not None for leaf, shape in zip(leaves, specs)):
+                self.__dict__["_called"] = [(name, leaf.dtype, (None,) + tuple(leaf.shape)[1:])
+                                            for name, leaf in zip(names, leaves)]
+        return super()._in_graph(*args, **named)
 
     def _network_from(self, specs: list) -> None:
         class _Given:
@@ -864,7 +902,7 @@ class Sequential(Model):
 
     def _known_inputs(self) -> list | None:
         if self._input is None:
-            return None
+            return self.__dict__.get("_called")
         return [(self._input.name, self._input.dtype, tuple(self._input.shape))]
 
     def _ensure_built(self) -> None:
