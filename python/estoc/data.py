@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 import numpy as np
 
 from . import _frames, _nest, errors
-from ._lib import NULL, Handle, Keep, callback, check, fail, ffi, lib, owned, running, text
+from ._lib import NULL, Handle, Keep, callback, check, ffi, lib, owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape, float32, int64, py_shape, take_tensor, to_array
 from ._tensor import to_tensor
 from .graph import Graph, Node, Shape, as_node
@@ -483,7 +483,7 @@ class Dataset:
         components = model._components()
 
         def build(chain: Any, stage: _Stage) -> Any:
-            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), [])), Keep()
+            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), [], components)), Keep()
             stage.keep.append(handle)
             return lib.est_dataset_interleave(chain, lib.py_on_interleave, keep.options(
                 "est_interleave_options", cycle=cycle, block=block, workers=workers, user=handle.pointer,
@@ -676,6 +676,14 @@ class _Interleaved(NamedTuple):
     form: Any
     order: list
     keep: list  # functions of the datasets that were made
+    components: list
+
+    def failing(self, exception: BaseException) -> Dataset:
+        """A dataset that raises."""
+        def fail() -> Iterable:
+            raise exception
+
+        return Dataset.from_generator(fail, {name: spec for name, spec in self.components})
 
 
 def _data_rows(dataset: Dataset) -> Iterator[Any]:
@@ -779,12 +787,11 @@ def _on_interleave(user: Any, fields: Any) -> Any:
     try:
         made = _protected(own.apply, _element_in(own, fields))
         pointer, keep = made._finish()
-        if keep:
-            own.keep.append(keep)
-        return pointer
-    except BaseException as exception:  # noqa: B036 - comes out of the call that wanted the element
-        fail(exception)
-        return NULL
+    except BaseException as exception:  # noqa: B036 - comes out of the call that wants its first element
+        pointer, keep = own.failing(exception)._finish()
+    if keep:
+        own.keep.append(keep)
+    return pointer
 
 
 def _fill(out: Any, value: Any, form: Any, leaves: list) -> None:

@@ -236,7 +236,7 @@ def shared_embeddings(categorical_columns: Sequence[Column], dimension: int, com
 
 def keys_of(columns: Sequence[Column]) -> list[str]:
     """The keys of the features that columns read, in the order of their names."""
-    return sorted(make_parse_example_spec(columns))
+    return sorted({key for column in columns for key in make_parse_example_spec([column])})
 
 
 # --- parsing ----------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class RegressionHead(Head):
         link = c_activation(inverse_link_fn)
         if link[1] is not None:
             raise NotImplementedError("inverse_link_fn is a name such as \"exp\", or that function of estoc.ops")
-        super().__init__("est_regression_head", (int(label_dimension),), name, inverse_link=link[0],
+        super().__init__("est_regression_head", (int(label_dimension),), name, inverse_link=lambda keep: link[0],
                          loss_reduction=_reduction(loss_reduction), **_weight(weight_column))
 
 

@@ -226,7 +226,10 @@ def print_(*inputs: Any, output_stream: Any = None, summarize: int = 3, sep: str
     def write(values: list) -> None:
         rest = iter(values)
         shown = _structure.map_structure(lambda leaf: next(rest) if isinstance(leaf, Node) else unwrap(leaf), inputs)
-        line = sep.join(_shown(item, summarize) for item in shown) + end
+        texts = [_shown(item, summarize) for item in shown]
+        if len(texts) == 1 and texts[0].startswith('"') and not isinstance(shown[0], str):
+            texts[0] = texts[0][1:-1]  # one string is printed without quotes
+        line = sep.join(texts) + end
         if isinstance(output_stream, str):
             if not output_stream.startswith("file://"):
                 raise ValueError(f"output_stream is a stream or \"file://...\", not {output_stream!r}")
@@ -255,9 +258,8 @@ def _shown(value: Any, summarize: int) -> str:
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype == object or isinstance(value, bytes):
         items = np.asarray(value, object)
         if items.ndim == 0:
-            return items[()].decode("utf-8", "replace") if isinstance(items[()], bytes) else str(items[()])
-        return "[" + " ".join(f'"{_shown(item, summarize)}"' if isinstance(item, bytes) else _shown(item, summarize)
-                              for item in items) + "]"
+            return '"' + items[()].decode("utf-8", "replace") + '"'
+        return "[" + " ".join(_shown(item, summarize) for item in items) + "]"
     if isinstance(value, np.ndarray) and value.ndim > 0:
         many = summarize is not None and summarize >= 0 and any(size > 2 * summarize for size in value.shape)
         return np.array2string(value, threshold=0 if many else value.size + 1, edgeitems=summarize if many else None,

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _nest
 from .. import data as _data
-from .._lib import Keep, lib, owned
+from .._lib import Keep, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
 from ..errors import OutOfRangeError
 from ..graph import Graph, NeedsValue, Node, Shape, as_node
@@ -25,6 +25,7 @@ from ._eager import unwrap, wrap
 from ._world import current_trace
 
 AUTOTUNE = -1
+_INFINITE, _UNKNOWN = -1, -2
 TensorSpec = _data.TensorSpec
 
 
@@ -154,15 +155,20 @@ class Dataset(Named, _data.Dataset):
 
     @classmethod
     def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> "Dataset":
-        return cls._from_tensors(_values(tensors), True, "est_dataset_slices")
+        dataset = cls._from_tensors(_values(tensors), True, "est_dataset_slices")
+        dataset._count = len(as_array(_nest.flatten(_values(tensors))[0])) if not isinstance(tensors, list) else len(tensors)
+        return dataset
 
     @classmethod
     def from_tensors(cls, tensors: Any, name: str | None = None) -> "Dataset":
-        return cls._from_tensors(_values(tensors), True, "est_dataset_tensors")
+        dataset = cls._from_tensors(_values(tensors), True, "est_dataset_tensors")
+        dataset._count = 1
+        return dataset
 
     @classmethod
     def range(cls, *args: int, output_type: Any = int64, name: str | None = None) -> "Dataset":
         dataset = super().range(*(int(bound) for bound in args))
+        dataset._count = len(range(*(int(bound) for bound in args)))
         return dataset if as_dtype(output_type) == int64 else dataset.map(lambda n: _cast(n, output_type))
 
     @classmethod
@@ -190,11 +196,17 @@ class Dataset(Named, _data.Dataset):
             datasets = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
         if isinstance(datasets, dict):
             raise NotImplementedError("zip takes a tuple of datasets; dicts do not exist yet")
-        return _data.Dataset.zip.__func__(Dataset, tuple(datasets))
+        zipped = _data.Dataset.zip.__func__(Dataset, tuple(datasets))
+        counts = [dataset._count for dataset in datasets]
+        finite = [count for count in counts if count >= 0]
+        zipped._count = _UNKNOWN if _UNKNOWN in counts else min(finite, default=_INFINITE)
+        return zipped
 
     def batch(self, batch_size: int, drop_remainder: bool = False, num_parallel_calls: int | None = None,
               deterministic: bool | None = None, name: str | None = None) -> "Dataset":
-        return super().batch(int(batch_size), bool(drop_remainder))
+        size = int(batch_size)
+        return self._sized(super().batch(size, bool(drop_remainder)),
+                           lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: bool = False, name: str | None = None) -> "Dataset":
@@ -204,29 +216,33 @@ class Dataset(Named, _data.Dataset):
         if not open_ or not (padding_values is None or np.isscalar(padding_values)):
             raise NotImplementedError("padded_batch pads to the longest element with one number; shapes and values for "
                                       "each part do not exist yet")
-        return super().padded_batch(int(batch_size), drop_remainder, padding_values or 0)
+        size = int(batch_size)
+        return self._sized(super().padded_batch(size, drop_remainder, padding_values or 0),
+                           lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
 
     def shuffle(self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None,
                 name: str | None = None) -> "Dataset":
-        return super().shuffle(int(buffer_size), seed, reshuffle_each_iteration is not False)
+        return self._sized(super().shuffle(int(buffer_size), seed, reshuffle_each_iteration is not False), lambda n: n)
 
     def repeat(self, count: int | None = None, name: str | None = None) -> "Dataset":
-        return super().repeat(count)
+        times = float("inf") if count in (None, -1) else int(count)
+        return self._sized(super().repeat(count), lambda n: 0 if 0 in (n, times) else n * times)
 
     def take(self, count: int, name: str | None = None) -> "Dataset":
-        return super().take(int(count))
+        return self._sized(super().take(int(count)), lambda n: n if count == -1 else min(n, int(count)))
 
     def skip(self, count: int, name: str | None = None) -> "Dataset":
-        return super().skip(int(count))
+        return self._sized(super().skip(int(count)), lambda n: 0 if count == -1 else max(n - int(count), 0))
 
     def shard(self, num_shards: int, index: int, name: str | None = None) -> "Dataset":
-        return super().shard(int(num_shards), int(index))
+        return self._sized(super().shard(int(num_shards), int(index)), lambda n: n if n == float("inf") else len(
+            range(int(index), n, int(num_shards))))
 
     def prefetch(self, buffer_size: int, name: str | None = None) -> "Dataset":
-        return super().prefetch(int(buffer_size))
+        return self._sized(super().prefetch(int(buffer_size)), lambda n: n)
 
     def cache(self, filename: Any = "", name: str | None = None) -> "Dataset":
-        return super().cache(os.fspath(filename) or None)
+        return self._sized(super().cache(os.fspath(filename) or None), lambda n: n)
 
     def map(self, map_func: Callable, num_parallel_calls: int | None = None, deterministic: bool | None = None,
             name: str | None = None) -> "Dataset":
@@ -258,7 +274,7 @@ class Dataset(Named, _data.Dataset):
                 chain, _data._named_nodes(keep, fed), _data._named_nodes(keep, zip(names, nodes)),
                 keep.options("est_map_graph_options", workers=_workers(num_parallel_calls)))
 
-        return self._then(build, form)
+        return self._sized(self._then(build, form), lambda n: n)
 
     def _map_called(self, map_func: Callable, why: NeedsValue) -> "Dataset":
         _warn_called(map_func, why)
@@ -273,7 +289,7 @@ class Dataset(Named, _data.Dataset):
             specs.append(_nest.map_structure(lambda leaf: TensorSpec(leaf.shape, leaf.dtype), result))
         if not specs:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
-        return _data.Dataset.map(self, call, _merged(specs[0], specs[-1]))
+        return self._sized(_data.Dataset.map(self, call, _merged(specs[0], specs[-1])), lambda n: n)
 
     def filter(self, predicate: Callable, name: str | None = None) -> "Dataset":
         try:
@@ -361,28 +377,35 @@ class Dataset(Named, _data.Dataset):
         return _data.Dataset.from_generator.__func__(Dataset, rows, datasets[0].element_spec)
 
     def cardinality(self, name: str | None = None) -> Any:
-        """How many elements there are, by counting them; -1: no end."""
-        if self._endless():
-            return wrap(np.int64(-1))
-        return wrap(np.int64(sum(1 for _ in _data.DatasetIterator(self))))
+        """How many elements there are; -1: no end, -2: unknown before they are counted."""
+        return wrap(np.int64(self._count))
 
     def __len__(self) -> int:
-        if self._endless():
-            raise TypeError("The dataset is infinite.")
-        return int(self.cardinality())
+        if self._count < 0:
+            raise TypeError("The dataset is infinite." if self._count == _INFINITE else "The dataset length is unknown.")
+        return self._count
 
     def __bool__(self) -> bool:
         return True
 
-    def _endless(self) -> bool:
-        pointer, keep = self._finish()
-        return bool(lib.est_dataset_endless(owned(pointer, "est_dataset_free", parents=(keep, self))))
+    _count = _UNKNOWN
+
+    def _sized(self, dataset: "Dataset", count: Any) -> "Dataset":
+        """A dataset made of this one: as many elements as count says, of a known number of them."""
+        if self._count == _UNKNOWN:
+            known = _UNKNOWN
+        elif self._count == _INFINITE:
+            known = count(float("inf"))
+        else:
+            known = count(self._count)
+        dataset._count = _INFINITE if known == float("inf") else int(known)
+        return dataset
 
     def with_options(self, options: Options, name: str | None = None) -> "Dataset":
         """The same elements; the policy of sharding holds where a strategy distributes this dataset."""
         if not isinstance(options, Options):
             raise TypeError(f"options is a tf.data.Options, not {options!r}")
-        dataset = self._then(lambda chain, stage: chain)
+        dataset = self._sized(self._then(lambda chain, stage: chain), lambda n: n)
         dataset._policy = options.experimental_distribute.auto_shard_policy
         return dataset
 
@@ -399,13 +422,16 @@ class Dataset(Named, _data.Dataset):
         return transformation_func(self)
 
     def enumerate(self, start: int = 0, name: str | None = None) -> "Dataset":
-        return super().enumerate(start)
+        return self._sized(super().enumerate(start), lambda n: n)
 
     def unbatch(self, name: str | None = None) -> "Dataset":
         return super().unbatch()
 
     def concatenate(self, dataset: "Dataset", name: str | None = None) -> "Dataset":
-        return super().concatenate(dataset)
+        joined = super().concatenate(dataset)
+        if dataset._count == _UNKNOWN:
+            return joined
+        return self._sized(joined, lambda n: n + (float("inf") if dataset._count == _INFINITE else dataset._count))
 
     def make_one_shot_iterator(self) -> Any:
         """An iterator of TensorFlow 1, for sessions."""
@@ -687,7 +713,9 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Any = Non
 
 def Counter(start: int = 0, step: int = 1, dtype: Any = int64) -> Dataset:  # noqa: N802
     """Numbers without end (tf.data.experimental.Counter)."""
-    return Dataset.range(start, 2**62 if step > 0 else -2**62, step, output_type=dtype)
+    dataset = Dataset.range(start, 2**62 if step > 0 else -2**62, step, output_type=dtype)
+    dataset._count = _INFINITE
+    return dataset
 
 
 class experimental:  # noqa: N801 - a module in TensorFlow

@@ -9,6 +9,7 @@ from typing import Any as _Any
 
 import numpy as _np
 
+from .. import ops as _ops
 from ..graph import Node as _Node
 from ..summary import SummaryWriter as _Writer
 from ._absent import module_getattr as _module_getattr
@@ -139,6 +140,8 @@ def _array(data: _Any) -> _Any:
 def _read(data: _Any) -> _Any:
     """A variable as a tensor of the function that is traced, if there is one."""
     trace = _current_trace()
+    if isinstance(data, (list, tuple)) and any(isinstance(item, _Node) for item in data):
+        return _ops.stack(list(data))
     return data._as_node(trace.graph) if isinstance(data, _Variable) and trace is not None else data
 
 
