@@ -486,7 +486,13 @@ class GradientTape:
 
     def _in_graph(self, targets: list, sources: list, given: list | None) -> list:
         graph = default_graph()
-        total = _total([unwrap(target) for target in targets], given, graph)
+        targets = [unwrap(target) for target in targets]
+        for target in targets:
+            if isinstance(target, Node) and not target.dtype.is_floating:
+                _logger.warning("The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
+                                "GradientTape.gradient, got tf.%s", target.dtype.name)
+                return [None] * len(sources)
+        total = _total(targets, given, graph)
         if not isinstance(total, Node):
             return [None] * len(sources)
         known = [source for source in sources if isinstance(source, Node) or self._is_watched(source)]

@@ -17,7 +17,7 @@ from .._lib import Keep, check, ffi, here, lib, owned, text
 from .._tensor import DType, as_array, as_dtype, c_shape, copy_values, py_shape, string, take_tensor, to_array
 from .._tensor import to_tensor
 from ..errors import OpError
-from ..graph import Graph, Node, Shape, default_graph, lasting
+from ..graph import Graph, Node, Session, Shape, default_graph, lasting
 from ..graph import Variable as _Handle
 from ..initializers import c_initializer
 
@@ -312,8 +312,11 @@ def _initial(node: Node) -> np.ndarray:
     """The value of a tensor of the function that is traced, which must not depend on the arguments: in every later call
     the variable is there."""
     trace = current_trace()
-    if trace is not None and trace.graph is node.graph:
+    if node.graph.is_sketch or trace is not None and trace.graph is node.graph:
         try:
+            if node.graph.is_sketch:
+                with Session(node.graph, threads=1) as session:
+                    return as_array(session.run(node))
             return trace.world.prepare([], [node], []).run([])[0]
         except OpError as error:
             if "must be fed" not in str(error):
@@ -327,6 +330,13 @@ class Variable:
 
     __array_priority__ = 95
     SaveSliceInfo = None
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        graph = default_graph()
+        if cls is Variable and graph is not None and graph.builds:  # within a tf.Graph: one of TensorFlow 1.x
+            from .compat import v1
+            return v1.Variable(*arguments, **named)
+        return object.__new__(cls)
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None, validate_shape: bool = True,
                  caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None,
@@ -344,6 +354,7 @@ class Variable:
             initial_value = _initial(initial_value)
         value = as_array(initial_value, dtype)
         graph = default_graph()
+        graph = None if graph is not None and graph.is_sketch else graph
         world = current_world() if graph is None or getattr(graph, "world", None) is not None else None
         graph = world.graph if world is not None else graph
         own_name = name or "Variable"
@@ -412,6 +423,8 @@ class Variable:
     def _as_node(self, graph: Graph) -> Node:
         """A read in a graph, after what the trace has written so far."""
         if graph is not self.graph:
+            if graph.is_sketch:
+                return graph.placeholder(None, self._dtype, self._shape)
             if self._world is not None and getattr(graph, "world", None) is not None:
                 raise OtherWorld(self._world)
             if getattr(graph, "twins", None) is not None:

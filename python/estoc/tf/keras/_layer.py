@@ -7,6 +7,7 @@ of its own, which Python keeps in step.
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import threading
@@ -64,6 +65,7 @@ def _sketch() -> Graph:
     """The graph in which functional models find out shapes; nothing of it is ever run."""
     if not _sketches:
         _sketches.append(Graph())
+        _sketches[0].is_sketch = True
     return _sketches[0]
 
 
@@ -98,8 +100,11 @@ class KerasTensor(Node):
             lib.est_graph_recover(graph._c)
             raise
         numbers = iter(range(len(_structure.flatten(result))))
-        return _structure.map_structure(
+        made = _structure.map_structure(
             lambda node: KerasTensor(node, call, next(numbers)) if isinstance(node, Node) else node, result)
+        if layer is not None:
+            layer.__dict__["_symbolic"] = (positional[0] if positional else None, made)
+        return made
 
     __hash__ = object.__hash__
 
@@ -263,14 +268,18 @@ class Layer(Named):
         here()
         keep = Keep()
         graph = default_graph()
-        world = getattr(graph, "world", None) if graph is not None else self._world_now()
-        graph = graph if graph is not None else world.graph
+        sketched = graph is not None and graph.is_sketch
+        world = getattr(graph, "world", None) if graph is not None and not sketched else self._world_now()
+        graph = graph if graph is not None and not sketched else world.graph
         shape = tuple((shape,) if isinstance(shape, (int, np.integer)) else shape)
         from . import initializers, regularizers
-        handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
-            "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
-            initializer=initializers._c(keep, initializer), regularizer=regularizers._c(keep, regularizer),
-            frozen=trainable is False))
+        # in a sketch the scope of the layer is that of another graph
+        scope = "/".join(_context.__dict__.get("names", [])) if sketched else ""
+        with graph.scope(scope) if scope else contextlib.nullcontext():
+            handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
+                "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
+                initializer=initializers._c(keep, initializer), regularizer=regularizers._c(keep, regularizer),
+                frozen=trainable is False))
         graph.check()
         graph.keep.append(keep)
         variable = Variable._of(world, graph, handle, trainable is not False)
@@ -360,6 +369,26 @@ class Layer(Named):
 
     def count_params(self) -> int:
         return sum(int(np.prod(variable.shape, dtype=np.int64)) for variable in self._all_weights())
+
+    # --- in functional models ---
+
+    def _symbolic_call(self) -> tuple:
+        sequence = self.__dict__.get("_in_sequence")
+        if "_symbolic" not in self.__dict__ and sequence is not None and sequence() is not None:
+            sequence()._call_symbolic()
+        if "_symbolic" not in self.__dict__:
+            raise AttributeError(f"Layer {self.name} has no inbound nodes.")
+        return self._symbolic
+
+    @property
+    def input(self) -> Any:
+        """What the layer was called with last in a functional model, or in a Sequential one with an input."""
+        return self._symbolic_call()[0]
+
+    @property
+    def output(self) -> Any:
+        """What it gave, for another model of the same layers."""
+        return self._symbolic_call()[1]
 
     # --- losses ---
 

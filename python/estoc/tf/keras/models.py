@@ -8,6 +8,7 @@ from typing import Any as _Any
 from typing import Sequence as _Sequence
 
 import warnings as _warnings
+import weakref as _weakref
 
 import numpy as _np
 
@@ -472,6 +473,7 @@ class Model(_Layer):
         from ..data import Dataset
         if isinstance(x, _data.Dataset):
             return x
+        x = tuple(x) if isinstance(x, list) and x and hasattr(x[0], "shape") else x  # several inputs
         parts = tuple(part for part in (x, y, sample_weight) if part is not None)
         rows = Dataset.from_tensor_slices(_structure.map_structure(_np.asarray, parts if len(parts) > 1 else parts[0]))
         count = len(_np.asarray(_structure.flatten(x)[0]))
@@ -874,6 +876,20 @@ class Sequential(Model):
         if not self._layers and self._input is None and layer._batch_input_shape is not None:
             self.__dict__["_input"] = _Input(batch_shape=layer._batch_input_shape, name=f"{layer.name}_input")
         self._layers.append(layer)
+        layer.__dict__["_in_sequence"] = _weakref.ref(self)
+
+    def _call_symbolic(self) -> _Any:
+        """Calls the layers one after the other as a functional model does, for their inputs and outputs."""
+        if self._input is None:
+            raise AttributeError(f"The layer {self.name} has never been called and thus has no defined input.")
+        value = self._input
+        for layer in self._layers:
+            value = layer(value)
+        return value
+
+    input = property(lambda self: self._input)
+    output = property(lambda self: self._call_symbolic())
+    outputs = property(lambda self: None if self._input is None else [self._call_symbolic()])
 
     def pop(self) -> None:
         if not self._layers:

@@ -7,6 +7,8 @@ import logging as _logging
 import os as _os
 import random as _random
 import shutil as _shutil
+import subprocess as _subprocess
+import sys as _sys
 import time as _time
 from typing import Any as _Any
 from urllib.parse import unquote as _unquote
@@ -14,6 +16,7 @@ from urllib.parse import urlparse as _urlparse
 
 import numpy as _np
 
+from .. import _structure
 from .._absent import module_getattr as _module_getattr
 from ._network import DatasetCreator as _DatasetCreator
 
@@ -76,6 +79,64 @@ def _check_hash(path: str, wanted: str | None, algorithm: str) -> None:
             _hashlib.new(algorithm, file.read()).hexdigest()
     if found != wanted:
         raise ValueError(f"{path} has the {algorithm} hash {found}, not {wanted}: remove it and fetch it again")
+
+
+def plot_model(model: _Any, to_file: _Any = "model.png", show_shapes: bool = False, show_dtype: bool = False,
+               show_layer_names: bool = True, rankdir: str = "TB", expand_nested: bool = False, dpi: int = 96,
+               layer_range: _Any = None, show_layer_activations: bool = False, show_trainable: bool = False) -> None:
+    """Draws the layers of a model with Graphviz' program dot; a name that ends with ".dot" is written without it."""
+    if expand_nested or layer_range is not None or show_layer_activations or show_trainable:
+        raise NotImplementedError("plot_model: layers, their names, shapes and dtypes are drawn, and nothing else yet")
+    path = _os.fspath(to_file)
+    text = _dot(model, show_shapes, show_dtype, show_layer_names, rankdir, dpi)
+    if path.endswith(".dot"):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    if _shutil.which("dot") is None:
+        message = "You must install graphviz (see instructions at https://graphviz.gitlab.io/download/) for plot_model to work."
+        if "IPython.core.magics.namespace" in _sys.modules:
+            print(message)
+            return
+        raise ImportError(message)
+    _subprocess.run(["dot", f"-T{_os.path.splitext(path)[1][1:] or 'png'}", "-o", path], input=text, text=True, check=True)
+
+
+def _dot(model: _Any, shapes: bool, dtypes: bool, names: bool, rankdir: str, dpi: int) -> str:
+    """A model as text of Graphviz: a box for each call of a layer or operation, an arrow for each tensor."""
+    lines = [f"digraph model {{ rankdir={rankdir}; dpi={dpi}; node [shape=record];"]
+    numbers: dict = {}
+
+    def label(kind: str, name: str, tensors: list) -> str:
+        parts = [f"{name}: {kind}" if names else kind]
+        parts += [str(tuple(item.shape)) for item in tensors if shapes] + [item.dtype.name for item in tensors if dtypes]
+        return "|".join(part.replace("<", "\\<").replace(">", "\\>") for part in parts)
+
+    def box(key: _Any, kind: str, name: str, tensors: list) -> int:
+        numbers[key] = len(numbers)
+        lines.append(f'  n{numbers[key]} [label="{label(kind, name, tensors)}"];')
+        return numbers[key]
+
+    def visit(tensor: _Any) -> int:
+        call = tensor._call
+        key = id(tensor) if call is None else id(call)
+        if key in numbers:
+            return numbers[key]
+        if call is None:
+            return box(key, "InputLayer", tensor.name, [tensor])
+        sources = [visit(leaf) for leaf in _structure.flatten((call.positional, call.named)) if hasattr(leaf, "_call")]
+        layer = call.layer
+        name = layer.name if layer is not None else getattr(call.function, "__name__", "operation")
+        number = box(key, type(layer).__name__ if layer is not None else "TFOpLambda", name, [tensor])
+        lines.extend(f"  n{source} -> n{number};" for source in sources)
+        return number
+
+    for tensor in _structure.flatten(getattr(model, "outputs", None) or []):
+        visit(tensor)
+    if not numbers:
+        raise ValueError("This model has not yet been built. Build the model first by calling `build()` or by calling the "
+                         "model on a batch of data.")
+    return "\n".join(lines + ["}", ""])
 
 
 class SidecarEvaluator:
