@@ -319,3 +319,45 @@ def cardinalities(tf):
             dataset.from_tensor_slices({"a": np.arange(3), "b": np.arange(3)}), ten.repeat().take(5),
             tf.data.experimental.Counter()]
     return [int(item.cardinality()) for item in made] + [int(tf.data.experimental.cardinality(ten)), len(ten.batch(3))]
+
+
+@case
+def updates_of_metrics(tf):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        labels, found = v1.placeholder(tf.int64, [None]), v1.placeholder(tf.int64, [None])
+        scale = tf.Variable(2.0, name="scale")
+        pairs = {"accuracy": v1.metrics.accuracy(labels, found), "mean": v1.metrics.mean(tf.cast(found, tf.float32) * scale)}
+        with v1.Session() as session:
+            session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+            runs = [session.run({name: pair[1] for name, pair in pairs.items()}, {labels: a, found: b})
+                    for a, b in (([1, 2], [1, 3]), ([4], [4]))]
+            return {"runs": runs, "values": session.run({name: pair[0] for name, pair in pairs.items()}),
+                    "variable": session.run(scale)}
+
+
+@case
+def layers_of_your_own(tf):
+    class Scaled(tf.keras.layers.Layer):
+        def __init__(self, units, **named):
+            super().__init__(**named)
+            self.units = units
+
+        def build(self, shape):
+            self.w = self.add_weight(name="w", shape=(shape[-1], self.units), initializer="ones")
+            self.b = tf.Variable(tf.zeros([self.units]) + 0.5, name="b")
+
+        def call(self, inputs):
+            return tf.matmul(inputs, self.w) + self.b
+
+    x, y = data()
+    inputs = tf.keras.Input((4,))
+    middle = Scaled(3, name="middle")
+    model = tf.keras.Model(inputs, Scaled(1)(middle(inputs)))
+    model.compile(tf.keras.optimizers.SGD(0.001), "mse")
+    losses = model.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0).history["loss"]
+    sequence = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2, name="first"), tf.keras.layers.Dense(1)])
+    set_weights(sequence)
+    part = tf.keras.Model(sequence.inputs, sequence.get_layer("first").output)
+    return {"losses": losses, "weights": model.get_weights(), "middle": tf.keras.Model(inputs, middle.output)(x[:2]),
+            "part": part(x[:2]), "input": list(middle.input.shape), "w": middle.w.numpy().shape}
