@@ -67,8 +67,9 @@ typedef enum est_auto_shard_policy {
  * divided by files.
  *
  * DATA: divides elements before the last stage that makes batches, so that the n-th batches of all workers together are
- * consecutive rows of the dataset. Without batches it divides at the end, before shuffles, repeats, caches and
- * prefetches there. After est_dataset_rebatch it divides parts of batches: see est_dataset_distribute.
+ * consecutive rows of the dataset; before a shuffle without a seed, whose order is different on every worker: the
+ * batches are then of each worker's own rows. Without batches it divides at the end, before shuffles, repeats, caches
+ * and prefetches there. After est_dataset_rebatch it divides parts of batches: see est_dataset_distribute.
  *
  * A cache file after the point of division gets a suffix such as "-00001-of-00004". */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_autoshard(est_dataset *dataset, int64_t n_workers, int64_t worker,

@@ -14,11 +14,12 @@ from .cluster import (ClusterResolver, ClusterSpec, LocalCluster, Server, Simple
 from .config import (CentralStorageStrategy, MirroredStrategy, MultiWorkerMirroredStrategy, OneDeviceStrategy,
                      ParameterServerStrategy, RunConfig, Strategy, Task)
 from .data import Dataset, TensorSpec
-from .estimator import (BaselineClassifier, BaselineRegressor, BestExporter, ClassificationOutput, DNNClassifier,
-                        DNNLinearCombinedClassifier, DNNLinearCombinedRegressor, DNNRegressor, Estimator, EstimatorSpec,
-                        EvalSpec, Exporter, FinalExporter, InputContext, LatestExporter, LinearClassifier,
+from .estimator import (BaselineClassifier, BaselineEstimator, BaselineRegressor, DNNEstimator, BestExporter, ClassificationOutput, DNNClassifier,
+                        DNNLinearCombinedClassifier, DNNLinearCombinedEstimator, DNNLinearCombinedRegressor, DNNRegressor, Estimator, EstimatorSpec,
+                        EvalSpec, Exporter, FinalExporter, InputContext, LatestExporter, LinearClassifier, LinearEstimator,
                         LinearRegressor, ModeKeys, PredictOutput, RaggedNode, RegressionOutput, ServingInput, TrainSpec,
                         VocabInfo, WarmStartSettings, train_and_evaluate)
+from . import heads
 from .graph import Graph, Node, Session, Variable
 from .hooks import Hook, Loop, SavingListener
 from .io import RaggedArray

@@ -20,8 +20,21 @@ def _package(value: Any) -> str:
 
 
 def is_column(value: Any) -> bool:
-    """Whether it is a Series, an Index, a Categorical or an Array of such a package."""
-    return _package(value) in _PACKAGES and hasattr(value, "to_numpy")
+    """Whether it is a Series, an Index, a Categorical or an Array of such a package, and no table of them."""
+    return _package(value) in _PACKAGES and hasattr(value, "to_numpy") and not is_table(value)
+
+
+def is_table(value: Any) -> bool:
+    """Whether it is a DataFrame, or another table with columns."""
+    return _package(value) in _PACKAGES and hasattr(value, "columns")
+
+
+def table_array(table: Any) -> np.ndarray:
+    """The columns side by side, as one array of their common type."""
+    columns = [column_array(table[name]) for name in (table.columns if hasattr(table, "columns") else ())]
+    if not columns:
+        raise ValueError("the table has no columns")
+    return np.stack(columns, axis=1)
 
 
 def check_nulls(nulls: str) -> None:

@@ -115,6 +115,8 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
         value = value.numpy()
     if _frames.is_column(value):
         value = _frames.column_array(value)
+    elif _frames.is_table(value):
+        value = _frames.table_array(value)
     typed = isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__")
     array = np.asarray(value)
     if array.dtype.kind in "OSU":

@@ -466,6 +466,31 @@ class Dataset:
 
         return self._then(build, form)
 
+    def interleave(self, function: Callable, cycle: int = 1, block: int = 1, workers: int = 0) -> "Dataset":
+        """The elements of the datasets that a Python function makes of the elements, called with numpy arrays: `cycle`
+        of them are open, and `block` elements are taken of each in turn. All look like the one of the first element."""
+
+        def apply(element: Any) -> Any:
+            made = function(*element) if isinstance(element, tuple) else function(element)
+            if not isinstance(made, Dataset):
+                raise TypeError(f"the function must return a Dataset, not {type(made).__name__}")
+            return made._as_input()
+
+        first = next(iter(_data_rows(self.take(1))), None)
+        if first is None:
+            raise ValueError("the dataset is empty, so that nothing says what the function returns")
+        model = apply(first)
+        components = model._components()
+
+        def build(chain: Any, stage: _Stage) -> Any:
+            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), [], components)), Keep()
+            stage.keep.append(handle)
+            return lib.est_dataset_interleave(chain, lib.py_on_interleave, keep.options(
+                "est_interleave_options", cycle=cycle, block=block, workers=workers, user=handle.pointer,
+                components=_c_components(keep, [name for name, _ in components], [spec for _, spec in components])))
+
+        return type(self)(lambda stage: build(self._chain(stage), stage), model.structure, (self,), model._names)
+
     def _probe(self, apply: Callable) -> Any:
         """Specs of what a function makes of the first element; the first axis is open where that of elements is."""
         varies = any(spec.shape is None or spec.shape[:1] == (None,) for _, spec in self._components())
@@ -646,6 +671,26 @@ class _Mapping(NamedTuple):
     out_leaves: list | None
 
 
+class _Interleaved(NamedTuple):
+    apply: Callable
+    form: Any
+    order: list
+    keep: list  # functions of the datasets that were made
+    components: list
+
+    def failing(self, exception: BaseException) -> Dataset:
+        """A dataset that raises."""
+        def fail() -> Iterable:
+            raise exception
+
+        return Dataset.from_generator(fail, {name: spec for name, spec in self.components})
+
+
+def _data_rows(dataset: Dataset) -> Iterator[Any]:
+    """Elements as numpy arrays, whatever the class of the dataset has."""
+    return DatasetIterator(dataset)
+
+
 _passes: dict[int, Handle] = {}
 
 
@@ -734,6 +779,19 @@ def _map(user: Any, fields: Any, out: Any) -> None:
 def _filter(user: Any, fields: Any, keep: Any) -> None:
     mapping = Handle.get(user)
     keep[0] = bool(_protected(mapping.apply, _element_in(mapping, fields)))
+
+
+@ffi.def_extern(name="py_on_interleave", error=NULL)
+def _on_interleave(user: Any, fields: Any) -> Any:
+    own = Handle.get(user)
+    try:
+        made = _protected(own.apply, _element_in(own, fields))
+        pointer, keep = made._finish()
+    except BaseException as exception:  # noqa: B036 - comes out of the call that wants its first element
+        pointer, keep = own.failing(exception)._finish()
+    if keep:
+        own.keep.append(keep)
+    return pointer
 
 
 def _fill(out: Any, value: Any, form: Any, leaves: list) -> None:

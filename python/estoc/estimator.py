@@ -33,6 +33,7 @@ from .config import RunConfig
 from .data import Dataset, TensorSpec
 from .feature_column import Column, c_columns, c_combiner
 from .graph import Graph, Node, Variable
+from .heads import Head
 from .hooks import Hook, SavingListener, c_hooks, c_listeners
 from .io import c_feature_specs
 from .layers import c_activation
@@ -1020,6 +1021,65 @@ class DNNLinearCombinedRegressor(_Canned):
                         linear_sparse_combiner, loss_reduction),
             **_deep(keep, dnn_hidden_units or [], dnn_activation_fn, dnn_dropout, batch_norm),
             **_weight(keep, weight_column)})
+
+
+def _head(keep: Keep, head: Any) -> dict[str, Any]:
+    if not isinstance(head, Head):
+        raise ValueError(f"head is one of estoc.heads, not {head!r}")
+    keep.append(head)
+    return {"head": head._c}
+
+
+class DNNEstimator(_Canned):
+    """A deep model over feature columns with a head."""
+
+    _function = "est_dnn_estimator"
+
+    def __init__(self, head: Head, hidden_units: Sequence[int], feature_columns: Sequence[Column],
+                 model_dir: Any = None, optimizer: Any = "Adagrad", activation_fn: Any = "relu",
+                 dropout: float | None = None, config: RunConfig | None = None, warm_start_from: Any = None,
+                 batch_norm: bool = False):
+        self._canned(model_dir, config, warm_start_from, lambda keep: {
+            "columns": c_columns(keep, feature_columns), "optimizer": c_canned_optimizer(keep, optimizer),
+            **_deep(keep, hidden_units, activation_fn, dropout, batch_norm), **_head(keep, head)})
+
+
+class LinearEstimator(_Canned):
+    """A linear model over feature columns with a head."""
+
+    _function = "est_linear_estimator"
+
+    def __init__(self, head: Head, feature_columns: Sequence[Column], model_dir: Any = None, optimizer: Any = "Ftrl",
+                 config: RunConfig | None = None, sparse_combiner: str = "sum", warm_start_from: Any = None):
+        self._canned(model_dir, config, warm_start_from, lambda keep: {
+            "columns": c_columns(keep, feature_columns), "optimizer": c_canned_optimizer(keep, optimizer),
+            "sparse_combiner": c_combiner(sparse_combiner), **_head(keep, head)})
+
+
+class DNNLinearCombinedEstimator(_Canned):
+    """A wide and deep model with a head."""
+
+    _function = "est_dnn_linear_combined_estimator"
+
+    def __init__(self, head: Head, model_dir: Any = None, linear_feature_columns: Sequence[Column] | None = None,
+                 linear_optimizer: Any = "Ftrl", dnn_feature_columns: Sequence[Column] | None = None,
+                 dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_activation_fn: Any = "relu", dnn_dropout: float | None = None, config: RunConfig | None = None,
+                 batch_norm: bool = False, linear_sparse_combiner: str = "sum", warm_start_from: Any = None):
+        self._canned(model_dir, config, warm_start_from, lambda keep: {
+            **_combined(keep, linear_feature_columns, linear_optimizer, dnn_feature_columns, dnn_optimizer,
+                        linear_sparse_combiner, None),
+            **_deep(keep, dnn_hidden_units or [], dnn_activation_fn, dnn_dropout, batch_norm), **_head(keep, head)})
+
+
+class BaselineEstimator(_Canned):
+    """Only a bias, with a head."""
+
+    _function = "est_baseline_estimator"
+
+    def __init__(self, head: Head, model_dir: Any = None, optimizer: Any = "Ftrl", config: RunConfig | None = None):
+        self._canned(model_dir, config, None, lambda keep: {
+            "optimizer": c_canned_optimizer(keep, optimizer), **_head(keep, head)})
 
 
 class BaselineClassifier(_Canned):

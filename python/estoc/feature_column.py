@@ -231,6 +231,14 @@ def shared_embeddings(categorical_columns: Sequence[Column], dimension: int, com
             for i in range(len(sources))]
 
 
+# --- the features that columns read -----------------------------------------------------------------------------------
+
+
+def keys_of(columns: Sequence[Column]) -> list[str]:
+    """The keys of the features that columns read, in the order of their names."""
+    return sorted({key for column in columns for key in make_parse_example_spec([column])})
+
+
 # --- parsing ----------------------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,8 @@ class Graph:
 
     #: whether operations on values alone are built too, and not computed at once
     builds = False
+    #: whether it only says what shapes functional models of Keras have: variables are elsewhere
+    is_sketch = False
 
     def __init__(self, seed: int = 0, _borrowed: Any = None):
         self._after: list[Node] = []

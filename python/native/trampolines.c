@@ -300,6 +300,48 @@ static est_hook *py_callback_create(void *user, int wants)
     return hook;
 }
 
+/* --- layers over feature columns ---------------------------------------------------------------------------------- */
+
+/* What a layer over columns knows: its inputs are the features of these names, in this order. Python owns it. */
+typedef struct py_columns {
+    est_column_list columns;
+    est_strings     keys;
+    int64_t         linear_units; /* 0: an input layer; else a linear model of so many outputs */
+    est_combiner    combiner;
+} py_columns;
+
+typedef struct py_columns_call {
+    const py_columns *layer;
+    est_nodes         inputs;
+} py_columns_call;
+
+static est_feature columns_find(void *user, const char *name)
+{
+    const py_columns_call *call = user;
+
+    for (int i = 0; i < call->layer->keys.n && i < call->inputs.n; i++) {
+        if (strcmp(call->layer->keys.data[i], name) == 0) return (est_feature){ .values = call->inputs.data[i] };
+    }
+    return (est_feature){ 0 };
+}
+
+static est_node columns_build(est_nodes inputs, bool training, void *user)
+{
+    py_columns_call call     = { user, inputs };
+    est_features    features = { .graph = inputs.data[0].graph, .find = columns_find, .user = &call };
+
+    (void)training;
+    if (call.layer->linear_units == 0) return est_input_layer(features, call.layer->columns, NULL);
+    return est_linear_model(features, call.layer->columns,
+                            EST_LINEAR_MODEL(.units = call.layer->linear_units, .combiner = call.layer->combiner));
+}
+
+/* A layer whose variables are those of the columns; `columns` is borrowed until it is freed. */
+static est_layer *py_columns_layer(py_columns *columns, const char *name)
+{
+    return est_layer_lambda(columns_build, EST_LAMBDA(.name = name, .user = columns));
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
 /* est_fail_at without a format. */

@@ -740,3 +740,6 @@ def mirrored(tf):
     parts = [strategy.experimental_local_results(item) for item in strategy.distribute_datasets_from_function(make)]
     out["parts"] = parts
     return out
+
+
+from cases_guides import *  # noqa: E402,F401,F403 - more cases

@@ -163,16 +163,129 @@ def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
     assert any(b"accuracy_of_batch" in record for record in estoc.io.read_tfrecords(path))
 
 
-def test_summaries_in_a_function_are_refused(tmp_path):
+def test_a_function_writes_summaries_in_every_run(tmp_path):
     writer = tf.summary.create_file_writer(str(tmp_path))
+    count = tf.Variable(0, dtype=tf.int64)
 
     @tf.function
     def step(x):
+        count.assign_add(1)
         with writer.as_default():
-            tf.summary.scalar("x", x, step=1)
+            tf.summary.scalar("x", x, step=count)
+            tf.summary.histogram("h", [x, x + 1.0], step=count)
+        return x
 
-    with pytest.raises(NotImplementedError, match="write it outside"):
-        step(tf.constant(1.0))
+    values = [float(step(tf.constant(number))) for number in (1.5, 2.5)]
+    writer.close()
+    path = next(str(path) for path in tmp_path.iterdir() if "tfevents" in path.name)
+    scalars = [(entry["step"], entry["value"]) for entry in estoc.EventReader(path) if entry["tag"] == "x"]
+    assert scalars == [(1, values[0]), (2, values[1])]
+
+
+def test_a_gradient_does_not_repeat_what_a_function_did(capfd):
+    weight, count = tf.Variable(2.0), tf.Variable(0)
+
+    @tf.function
+    def loss():
+        count.assign_add(1)
+        tf.print("once")
+        return weight * weight
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    assert float(tape.gradient(value, weight)) == 4.0 and int(count) == 1
+    assert capfd.readouterr().err.count("once") == 1
+
+
+def test_an_early_stopping_hook_of_a_function(tmp_path, rows):
+    x, y = rows
+    asked = []
+
+    def should_stop():
+        asked.append(1)
+        return len(asked) == 3
+
+    estimator = tf.estimator.LinearClassifier([tf.feature_column.numeric_column("x", 3)], str(tmp_path))
+    hook = tf.estimator.experimental.make_early_stopping_hook(estimator, should_stop, None, 4)
+    estimator.train(lambda: tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat().batch(5), hooks=[hook],
+                    max_steps=100)
+    assert estimator.get_variable_value("global_step") == 9 and len(asked) == 3
+    with pytest.raises(ValueError, match="Only one"):
+        tf.estimator.experimental.make_early_stopping_hook(estimator, should_stop, 1, 1)
+
+
+def test_get_file_takes_local_files(tmp_path):
+    source, cache = tmp_path / "a.csv", str(tmp_path / "cache")
+    source.write_text("x\n1\n")
+    path = tf.keras.utils.get_file("b.csv", source.as_uri(), cache_dir=cache)
+    assert path == os.path.join(cache, "datasets", "b.csv") and open(path).read() == "x\n1\n"
+    assert tf.keras.utils.get_file("b.csv", "https://example.org/b.csv", cache_dir=cache) == path
+    with pytest.raises(NotImplementedError, match="put it at .*c.csv"):
+        tf.keras.utils.get_file("c.csv", "https://example.org/c.csv", cache_dir=cache)
+    with pytest.raises(ValueError, match="md5 hash"):
+        tf.keras.utils.get_file("b.csv", source.as_uri(), md5_hash="0" * 32, cache_dir=cache)
+
+
+def test_a_sidecar_evaluates_the_checkpoints_of_a_fit(tmp_path, rows, capsys):
+    x, y = rows
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    model.fit(x, y, verbose=0, callbacks=[tf.keras.callbacks.ModelCheckpoint(
+        str(tmp_path / "ckpt-{epoch}"), save_weights_only=True)])
+    weights, loss = model.get_weights(), model.evaluate(x, y, verbose=0)
+    model.set_weights([np.zeros_like(weight) for weight in weights])
+    tf.keras.utils.SidecarEvaluator(model, tf.data.Dataset.from_tensor_slices((x, y)).batch(8), str(tmp_path),
+                                    max_evaluations=1).start()
+    np.testing.assert_allclose(float(capsys.readouterr().out.split("loss=")[1]), loss, rtol=1e-5)
+
+
+def test_tensorboard_writes_weights_and_batches(tmp_path, rows):
+    x, y = rows
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,), name="only")])
+    model.compile("sgd", "mse")
+    model.fit(x, y, batch_size=10, epochs=2, verbose=0, callbacks=[
+        tf.keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, update_freq=2)])
+    tags = [entry["tag"] for path in (tmp_path / "train").iterdir() for entry in estoc.EventReader(str(path))]
+    assert tags.count("only/kernel_0") == 2 and tags.count("epoch_loss") == 2
+    assert tags.count("batch_loss") == 2 * -(-len(x) // 10) // 2
+
+
+def test_functions_are_run_eagerly_on_demand():
+    seen = []
+    function = tf.function(lambda x: seen.append(x) or x + 1.0)
+    assert tf.config.functions_run_eagerly() is False
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert float(function(tf.constant(1.0))) == 2.0 and float(seen[0]) == 1.0
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+def test_devices_of_this_machine():
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    try:
+        names = [device.name for device in tf.config.list_logical_devices()]
+        assert tf.distribute.MirroredStrategy(names).num_replicas_in_sync == 2
+        assert tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"], tf.distribute.HierarchicalCopyAllReduce(
+            num_packs=2)).num_replicas_in_sync == 2
+    finally:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()])
+    assert tf.config.list_physical_devices("GPU") == [] == tf.config.experimental.list_physical_devices("GPU")
+    with pytest.raises(ValueError, match="cannot be hidden"):
+        tf.config.set_visible_devices([], "CPU")
+
+
+def test_a_called_map_warns_and_raises_what_it_raised(caplog):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        doubled = tf.data.Dataset.range(3).map(lambda n: n * 2 if n > 0 else n)
+    assert [int(n) for n in doubled] == [0, 2, 4] and "called for every element" in caplog.text
+    assert [int(n) for n in tf.data.Dataset.range(4).filter(lambda n: True if n % 2 == 0 else False)] == [0, 2]
+    broken = tf.data.Dataset.range(3).interleave(lambda n: tf.data.Dataset.range(1 // int(2 - n)))
+    with pytest.raises(ZeroDivisionError):
+        list(broken)
+    with pytest.raises(TypeError, match="must return a Dataset"):
+        tf.data.Dataset.range(3).flat_map(lambda n: n)
 
 
 def test_an_example_is_filled_in():

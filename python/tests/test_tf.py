@@ -63,7 +63,7 @@ def test_what_does_not_exist_says_so(name, hint):
 
 def test_methods_that_do_not_exist_say_so(tmp_path):
     with pytest.raises(AttributeError, match="does not exist yet"):
-        tf.data.Dataset.range(3).interleave
+        tf.data.Dataset.range(3).bucket_by_sequence_length
     with pytest.raises(AttributeError, match="does not exist yet.*experimental_distribute_dataset"):
         tf.distribute.MirroredStrategy().distribute_dataset
     with pytest.raises(AttributeError, match="does not exist yet"):
@@ -80,7 +80,7 @@ def test_methods_that_do_not_exist_say_so(tmp_path):
     lambda: tf.estimator.RunConfig(device_fn=object()), lambda: tf.keras.optimizers.legacy.Adam(amsgrad=True),
     lambda: tf.compat.v1.metrics.mean(None, updates_collections=[]),
     lambda: tf.data.Dataset.range(3).padded_batch(2, padded_shapes=[3]),
-    lambda: tf.io.decode_csv("1,2", [[0], [0]]),
+    lambda: tf.io.decode_csv("1,2", [[0], [0]], select_cols=[0]),
     lambda: tf.data.TextLineDataset(["x"]).batch(2).map(lambda line: tf.io.decode_csv(line, [[0]])),
 ])
 def test_arguments_that_do_not_exist_are_refused(call):

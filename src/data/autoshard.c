@@ -63,6 +63,20 @@ static est_status deal_before_order(const part *p, const est_dataset *dataset, d
     return copy_over(p, dataset, input, out);
 }
 
+/* Divides before the first shuffle without a seed, from which on every worker has an order of its own: the parts are
+ * disjoint, but the n-th batches of all workers are not consecutive rows. */
+static est_status deal_before_shuffles(const part *p, const est_dataset *dataset, est_dataset **out)
+{
+    const est_dataset *varying = p->n > 1 ? est_dataset_varying(dataset) : NULL;
+    est_dataset       *input;
+
+    if (varying == NULL || !varying->stage->reorders || dataset->stage->n_inputs != 1 || dataset->stage->counts) {
+        return deal(p, dataset, est_dataset_shard, out);
+    }
+    EST_TRY(deal_before_shuffles(p, dataset->input[0], &input));
+    return copy_over(p, dataset, input, out);
+}
+
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
 /* Deals the files of the nearest stages that read or list some. EST_NOT_FOUND when the rows do not come from files, or
@@ -114,6 +128,10 @@ static est_status shard_parts(const part *p, const est_dataset *dataset, est_dat
                         " parts of a batch: every worker has the same number of them",
                         p->n, n);
     }
+    if (p->n > 1 && est_dataset_varying(dataset->input[0]) != NULL) { /* each worker takes all parts of its batches */
+        EST_TRY(deal_before_shuffles(p, dataset->input[0], &even));
+        return est_dataset_finish(est_rebatch_evenly(even, n), out);
+    }
     EST_TRY(est_dataset_finish(est_rebatch_evenly(est_dataset_ref(dataset->input[0]), n), &even));
     status = deal(p, even, est_dataset_shard, out);
     est_dataset_free(even);
@@ -130,7 +148,7 @@ static est_status shard_batches(const part *p, const est_dataset *dataset, est_d
     if (est_rebatch_parts(dataset) > 0) return shard_parts(p, dataset, out);
     if (stage->n_inputs != 1 || stage->counts) return EST_NOT_FOUND;
     if (stage->batch_size != NULL) {
-        EST_TRY(deal(p, dataset->input[0], est_dataset_shard, &input));
+        EST_TRY(deal_before_shuffles(p, dataset->input[0], &input));
     } else {
         EST_TRY(shard_batches(p, dataset->input[0], &input));
     }

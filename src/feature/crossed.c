@@ -60,11 +60,8 @@ static est_ragged_node key_values(const est_column *column, const est_features *
     }
     if (est_graph_poisoned(features->graph)) return rows;
     dtype = est_node_dtype(rows.values);
-    if (dtype == EST_I32) rows.values = est_cast(rows.values, EST_I64);
-    if (dtype != EST_STRING && dtype != EST_I64 && dtype != EST_I32) {
-        (void)est_nn_fail(features->graph, "the feature \"%s\" of a cross is of %s; it must be of strings or integers",
-                          column->key, est_dtype_name(dtype));
-    }
+    if (dtype == EST_STRING || dtype == EST_I64) return rows;
+    rows.values = est_cast(rows.values, EST_I64); /* drops the fractions of floats, as TensorFlow does */
     return rows;
 }
 

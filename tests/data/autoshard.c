@@ -458,7 +458,7 @@ TEST(refused)
     }
 
     /* What is dealt has to be in the same order everywhere. */
-    d = est_dataset_batch(est_dataset_shuffle(range(9), 4, 0), 2, NULL);
+    d = est_dataset_batch(est_dataset_take(est_dataset_shuffle(range(9), 4, 0), 5), 2, NULL);
     est_test_refused(est_dataset_autoshard(d, 2, 0, data), "stage shuffle has a different order on every worker");
     d = est_dataset_batch(est_dataset_shuffle(range(9), 4, 0), 2, NULL);
     est_dataset_free(est_test_finish(est_dataset_autoshard(d, 1, 0, data)));
@@ -558,9 +558,53 @@ TEST(distribute_by_elements)
     est_test_refused(est_dataset_distribute(global_batches(10), &first, EST_AUTO_SHARD_AUTO),
                      "stage distribute: 3 replicas in sync on 2 workers");
     est_test_refused(est_dataset_distribute(range(10), &second, EST_AUTO_SHARD_AUTO), "no batches to divide");
-    est_test_refused(est_dataset_distribute(est_dataset_batch(est_dataset_shuffle(range(9), 3, 0), 4, NULL), &second,
-                                            EST_AUTO_SHARD_AUTO),
-                     "stage shuffle has a different order on every worker");
+}
+
+/* Adds the numbers of a dataset of batches of at most `most` to `seen`. */
+static int count_numbers(est_dataset *dataset, int64_t most, int seen[], int n)
+{
+    est_dataset  *finished = est_test_finish(dataset);
+    est_iterator *it;
+    est_field     batch[1];
+    int           found = 0;
+
+    assert_int_equal(est_iterator_create(finished, &it), EST_OK);
+    est_dataset_free(finished);
+    while (est_iterator_next(it, batch) == EST_OK) {
+        const int64_t *numbers = est_tensor_data(batch[0].values);
+        int64_t        size    = est_tensor_count(batch[0].values);
+
+        assert_true(size <= most);
+        for (int64_t i = 0; i < size; i++) {
+            assert_in_range(numbers[i], 0, n - 1);
+            seen[numbers[i]]++;
+            found++;
+        }
+        est_element_clear(batch, 1);
+    }
+    est_iterator_free(it);
+    return found;
+}
+
+/* Every worker shuffles rows of its own, also with a map between the shuffle and the batches. */
+TEST(shuffles_without_a_seed)
+{
+    for (int distributed = 0; distributed <= 1; distributed++) {
+        int seen[24] = { 0 };
+
+        for (int w = 0; w < 2; w++) {
+            est_input_context context = context_of(2, w, 2);
+            est_dataset      *d       = est_dataset_shuffle(range(24), 24, 0);
+
+            d = est_dataset_prefetch(est_dataset_batch(est_dataset_map(d, same, NULL), 4, NULL), 1);
+            if (distributed)
+                d = est_dataset_distribute(d, &context, EST_AUTO_SHARD_AUTO);
+            else
+                d = est_dataset_autoshard(d, 2, w, EST_AUTO_SHARD_DATA);
+            assert_int_equal(count_numbers(d, distributed ? 2 : 4, seen, 24), 12);
+        }
+        for (int i = 0; i < 24; i++) assert_int_equal(seen[i], 1);
+    }
 }
 
 /* Adds the rows of one step of all workers; false when one of them has ended. */

@@ -322,7 +322,6 @@ TEST(other_types)
 {
     refuse_values("column \"x\" is of int64, but the feature \"x\" is of string", make_identity, true);
     refuse_values("column \"x\" is of string, but the feature \"x\" is of float32", make_hash, false);
-    refuse_values("it must be of strings or integers", make_cross, false);
 }
 
 /* --- crosses ------------------------------------------------------------------------------------------------------ */
@@ -373,6 +372,24 @@ TEST(crosses)
         assert_int_equal(in_row_1, 1);                                /* "" of a dense key is a value */
         assert_int_equal(feature_fetch(&t, nested, all, 2000), 2000); /* three values at once, not a hash of a hash */
     }
+    feature_end(&t);
+}
+
+/* The buckets of TensorFlow for 15, 30 and 55, whatever their fractions. */
+TEST(crossed_floats)
+{
+    feature_test t = feature_begin();
+    est_node     node;
+
+    feature_f32(&t, "age", EST_SHAPE(3), (const float[]){ 15, 30.25F, 55.75F });
+    feature_strings(&t, "city", EST_SHAPE(3), (const char *const[]){ "Rome", "Oslo", "Bonn" });
+    node = indicated(
+        &t, est_crossed_column(EST_COLUMN_LIST(est_key_column(t.columns, "age"), est_key_column(t.columns, "city")), 20,
+                               0));
+    feature_ready(&t);
+    expect_bucket(&t, node, 0, 20, 15);
+    expect_bucket(&t, node, 1, 20, 6);
+    expect_bucket(&t, node, 2, 20, 19);
     feature_end(&t);
 }
 

@@ -19,8 +19,10 @@ from .._tensor import bool_ as bool  # noqa: A001,F401
 from ..data import TensorSpec  # noqa: F401
 from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
-from ._array import (boolean_mask, broadcast_to, clip_by_global_norm, eye, fill, linspace,  # noqa: F401
-                     name_scope, norm, ones, rank, unique, zeros)
+from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, eye, fill, gather_nd,  # noqa: F401
+                     linspace, meshgrid, name_scope, norm, numpy_function, ones, py_function, rank, reverse,
+                     scatter_nd, sort, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update, unique,
+                     zeros)
 from ._array import print_ as print  # noqa: A001,F401
 from ._array import range_ as range  # noqa: A001,F401
 from ._eager import Tensor, TensorShape  # noqa: F401
@@ -28,12 +30,13 @@ from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
 from ._function import dense as _dense
 from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
+from ._module import Module
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,
-               saved_model, strings, summary, train)
+               saved_model, strings, summary, test, train, version)
 
-__version__ = "2.15.1+estoc"
+__version__ = version.VERSION
 _set_logger("tensorflow")
 
 
@@ -99,12 +102,31 @@ class VariableSynchronization(_enum.Enum):
 for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm", "clip_by_value", "concat", "cos",
               "divide", "equal", "exp", "floor", "gather", "greater", "greater_equal", "identity", "less",
               "less_equal", "logical_and", "logical_not", "logical_or", "matmul", "maximum", "minimum", "multiply",
-              "negative", "not_equal", "one_hot", "ones_like", "pad", "pow", "reduce_all", "reduce_any", "reduce_max",
+              "negative", "not_equal", "ones_like", "pad", "pow", "reduce_all", "reduce_any", "reduce_max",
               "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "reshape", "round", "shape", "sigmoid",
               "sign", "sin", "size", "slice", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient",
               "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
+_one_hot = _eager(_ops.one_hot, "one_hot")
 
+
+def one_hot(indices: _Any, depth: _Any, on_value: _Any = None, off_value: _Any = None, axis: int | None = None,
+            dtype: _Any = None, name: str | None = None) -> _Any:
+    """A 1 at each index, and 0 elsewhere. Indices that are floats lose their fractions, as in TensorFlow."""
+    if not isinstance(indices, (_ops.Node, Variable)):
+        indices = Tensor(_unwrap(indices))
+    if indices.dtype.is_floating:
+        indices = cast(indices, int64)
+    named = {key: value for key, value in (("on_value", on_value), ("off_value", off_value), ("dtype", dtype))
+             if value is not None}
+    return _one_hot(indices, int(depth), axis=-1 if axis is None else axis, **named)
+
+
+Module.register(keras.layers.Layer)
+# those of TensorFlow 1.x have other defaults
+zeros_initializer, ones_initializer = keras.initializers.Zeros, keras.initializers.Ones
+random_normal_initializer = keras.initializers.RandomNormal
+random_uniform_initializer, constant_initializer = keras.initializers.RandomUniform, keras.initializers.Constant
 newaxis = None
 compat.v1._take(globals())
 compat.v2._take(globals())

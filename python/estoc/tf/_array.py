@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from typing import Any, Iterator
 
@@ -11,10 +12,10 @@ import numpy as np
 from .. import ops
 from .._lib import Keep, ffi, here, lib
 from .._tensor import as_array, as_dtype, float32, int32
-from ..graph import Node, as_node, default_graph
+from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, unwrap
-from ._world import Variable
+from ._world import Variable, current_trace, name_scopes
 
 
 def _plain_shape(shape: Any) -> Any:
@@ -53,6 +54,8 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     """A tensor of that shape, full of one value."""
     if isinstance(value, (Node, Variable)) and default_graph() is not None:
         graph, shape = default_graph(), _plain_shape(dims)
+        if isinstance(shape, list):
+            shape = ops.stack([as_node(dim, graph, int32) for dim in shape])
         shape = shape if isinstance(shape, Node) else graph.constant(np.asarray(shape, np.int32))
         return graph.node(lib.est_fill(shape._c, as_node(unwrap(value), graph)._c))
     value = as_array(unwrap(value))
@@ -100,7 +103,7 @@ def boolean_mask(tensor: "Tensor", mask: "Tensor") -> Node:
     """The rows for which the mask is true."""
     graph = (tensor if isinstance(tensor, Node) else mask).graph
     mask = as_node(mask, graph)
-    rows = graph.node(lib.est_squeeze(lib.est_where(mask._c), Keep().i64s([1])))
+    rows = ops.squeeze(graph.node(lib.est_where(mask._c)), 1)
     return graph.node(lib.est_gather(as_node(tensor, graph)._c, rows._c, 0))
 
 
@@ -198,8 +201,14 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 def name_scope(name: str) -> Iterator[str]:
     """Names of operations in a function start with the name."""
     graph = default_graph()
-    if graph is None:
-        yield name + "/"
+    if graph is None or current_trace() is not None:
+        scopes = name_scopes()
+        scopes.append(name)
+        try:
+            with graph.scope(name) if graph is not None else contextlib.nullcontext():
+                yield "/".join(scopes) + "/"
+        finally:
+            scopes.pop()
         return
     if ops.building_graph() is not None:
         from .compat.v1._graph import name_scope as of_graphs
@@ -212,8 +221,222 @@ def name_scope(name: str) -> Iterator[str]:
 
 def print_(*inputs: Any, output_stream: Any = None, summarize: int = 3, sep: str = " ", end: str = "\n",
            name: str | None = None) -> None:
-    """Prints values to stderr. In a function there are none while it is traced: that raises."""
-    if any(isinstance(leaf, Node) for leaf in _structure.flatten(inputs)):
-        raise NotImplementedError("tf.print within a tf.function does not exist yet: return the tensor and print it")
-    stream = output_stream if hasattr(output_stream, "write") else sys.stderr
-    stream.write(sep.join(str(unwrap(item)) for item in inputs) + end)
+    """Prints values to stderr, or to a stream or a file ("file://..."). A function that is traced prints after each of
+    its runs."""
+    def write(values: list) -> None:
+        rest = iter(values)
+        shown = _structure.map_structure(lambda leaf: next(rest) if isinstance(leaf, Node) else unwrap(leaf), inputs)
+        texts = [_shown(item, summarize) for item in shown]
+        if len(texts) == 1 and texts[0].startswith('"') and not isinstance(shown[0], str):
+            texts[0] = texts[0][1:-1]  # one string is printed without quotes
+        line = sep.join(texts) + end
+        if isinstance(output_stream, str):
+            if not output_stream.startswith("file://"):
+                raise ValueError(f"output_stream is a stream or \"file://...\", not {output_stream!r}")
+            with open(output_stream[len("file://"):], "a", encoding="utf-8") as file:
+                file.write(line)
+            return
+        (output_stream if hasattr(output_stream, "write") else sys.stderr).write(line)
+
+    if name is not None and not isinstance(name, str):
+        raise TypeError("name is a string")
+    nodes = [leaf for leaf in _structure.flatten(inputs) if isinstance(leaf, Node)]
+    trace = current_trace()
+    if trace is not None:
+        inputs = _structure.map_structure(lambda leaf: leaf._as_node(trace.graph) if isinstance(leaf, Variable) else leaf,
+                                          inputs)
+        trace.effects.append(([leaf for leaf in _structure.flatten(inputs) if isinstance(leaf, Node)], write))
+    elif nodes:
+        raise NotImplementedError("tf.print exists in a tf.function, and not in a model_fn, a network that is fitted or "
+                                  "a function of Dataset.map: LoggingTensorHook and callbacks print there")
+    else:
+        write([])
+
+
+def _shown(value: Any, summarize: int) -> str:
+    """A value as tf.print has it: arrays without commas, the first and last `summarize` elements of an axis."""
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype == object or isinstance(value, bytes):
+        items = np.asarray(value, object)
+        if items.ndim == 0:
+            return '"' + items[()].decode("utf-8", "replace") + '"'
+        return "[" + " ".join(_shown(item, summarize) for item in items) + "]"
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        many = summarize is not None and summarize >= 0 and any(size > 2 * summarize for size in value.shape)
+        return np.array2string(value, threshold=0 if many else value.size + 1, edgeitems=summarize if many else None,
+                               formatter={"float_kind": lambda number: f"{number:.8g}", "bool": lambda flag: str(int(flag))})
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value[()]
+        return f"{value:.9g}" if isinstance(value, (np.float32, np.float64)) else str(
+            int(value)) if isinstance(value, np.bool_) else str(value)
+    if isinstance(value, (list, tuple, dict)):
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key!r}: {_shown(item, summarize)}" for key, item in value.items()) + "}"
+        inner = ", ".join(_shown(item, summarize) for item in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    return str(value)
+
+
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
+    """A Python function of tensors with values. A tf.function that calls it is run as Python, and the function of a
+    Dataset.map for each element."""
+    if func is None:
+        return lambda function: functools.wraps(function)(
+            lambda *arguments: py_function(function, list(arguments), Tout))
+    leaves = list(inp if inp is not None else ())
+    if current_trace() is not None or default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
+        raise NeedsValue("a Python function (tf.py_function, tf.numpy_function) needs values")
+    result = func(*(Tensor(unwrap(leaf)) for leaf in leaves))
+    if Tout is None or isinstance(Tout, (list, tuple)) and not Tout:
+        return None
+    if isinstance(Tout, (list, tuple)):
+        return [Tensor(as_array(unwrap(item), dtype)) for item, dtype in zip(result, Tout)]
+    return Tensor(as_array(unwrap(result), Tout))
+
+
+def numpy_function(func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True,  # noqa: N803
+                   name: str | None = None) -> Any:
+    """The same for a function of arrays."""
+    if func is None:
+        return lambda function: functools.wraps(function)(
+            lambda *arguments: numpy_function(function, list(arguments), Tout))
+    return py_function(lambda *tensors: func(*(tensor.numpy() for tensor in tensors)), inp, Tout)
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+
+def meshgrid(*arguments: Any, indexing: str = "xy", name: str | None = None) -> list:
+    """The coordinates of a grid, from those of its axes."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
+    vectors = [eager(ops.reshape)(item, [-1]) for item in arguments]
+    n, order = len(vectors), list(range(len(vectors)))
+    if indexing == "xy" and n >= 2:
+        order[0], order[1] = 1, 0
+    sizes = [1] * n
+    for i, vector in enumerate(vectors):
+        sizes[order[i]] = vector.shape[0]
+    if None in sizes:
+        raise NotImplementedError("meshgrid: vectors of a known size")
+    grids = []
+    for i, vector in enumerate(vectors):
+        shape = [1] * n
+        shape[order[i]] = -1
+        grids.append(broadcast_to(eager(ops.reshape)(vector, shape), sizes))
+    return grids
+
+
+@eager
+def reduce_variance(input_tensor: "Tensor", axis: Any = None, keepdims: bool = False) -> Node:
+    """The mean of the squared distances from the mean."""
+    x = ops._node(input_tensor)
+    return ops.reduce_mean(ops.square(x - ops.reduce_mean(x, axis, True)), axis, keepdims)
+
+
+@eager
+def reduce_std(input_tensor: "Tensor", axis: Any = None, keepdims: bool = False) -> Node:
+    """The square root of the variance."""
+    return ops.sqrt(reduce_variance.over_nodes(input_tensor, axis, keepdims))
+
+
+@eager
+def sort(values: "Tensor", axis: int = -1, direction: str = "ASCENDING") -> Node:
+    """The elements along an axis in their order."""
+    return _ordered(values, axis, direction)[0]
+
+
+@eager
+def argsort(values: "Tensor", axis: int = -1, direction: str = "ASCENDING", stable: bool = False) -> Node:
+    """Where the elements along an axis come from when they are sorted; equal ones keep their order."""
+    return _ordered(values, axis, direction)[1]
+
+
+def _ordered(values: Any, axis: int, direction: str) -> tuple:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"direction is \"ASCENDING\" or \"DESCENDING\", not {direction!r}")
+    x = ops._node(values)
+    if x.shape is None or x.shape[axis] is None:
+        raise NotImplementedError("sort: the size of the axis must be known")
+    last, rank = len(x.shape) - 1, len(x.shape)
+    axis = axis % rank
+    swap = [last if i == axis else axis if i == last else i for i in range(rank)]
+    x = x if axis == last else ops.transpose(x, swap)
+    up = direction == "ASCENDING"
+    found, index = ops.top_k(ops.negative(x) if up else x, x.shape[-1])
+    found = ops.negative(found) if up else found
+    return tuple(part if axis == last else ops.transpose(part, swap) for part in (found, index))
+
+
+@eager
+def reverse(tensor: "Tensor", axis: Any) -> Node:
+    """The elements in the opposite order along axes."""
+    x = ops._node(tensor)
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    axes = [item % len(x.shape) for item in axes]
+    return Node.__getitem__(x, tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(len(x.shape))))
+
+
+@eager
+def gather_nd(params: "Tensor", indices: "Tensor") -> Node:
+    """The parts of params that the rows of indices point to."""
+    graph = (params if isinstance(params, Node) else indices).graph
+    x, index = as_node(params, graph), as_node(indices, graph)
+    depth = index.shape[-1]
+    sizes = x.shape[:depth]
+    if depth is None or None in sizes[1:] or depth > 1 and None in x.shape[depth:]:
+        raise NotImplementedError("gather_nd: the sizes of all axes but the first must be known")
+    if depth == 1:
+        return ops.gather(x, ops.squeeze(index, -1))
+    strides = [int(np.prod(sizes[i + 1:], dtype=np.int64)) for i in range(depth)]
+    flat = ops.reduce_sum(index * graph.constant(np.asarray(strides, index.dtype.as_numpy_dtype)), -1)
+    return ops.gather(ops.reshape(x, [-1] + list(x.shape[depth:])), flat)
+
+
+@eager
+def scatter_nd(indices: "Tensor", updates: "Tensor", shape: Any) -> Node:
+    """A tensor of that shape with the updates at the places of indices, those at one place added up, and 0 elsewhere."""
+    graph = (updates if isinstance(updates, Node) else indices).graph
+    return _scatter(as_node(indices, graph), as_node(updates, graph), tuple(int(size) for size in shape))
+
+
+def _scatter(index: Node, updates: Node, shape: tuple) -> Node:
+    depth = index.shape[-1]
+    sizes, rest = shape[:depth], shape[depth:]
+    strides = [int(np.prod(sizes[i + 1:], dtype=np.int64)) for i in range(depth)]
+    flat = ops.reduce_sum(index * index.graph.constant(np.asarray(strides, index.dtype.as_numpy_dtype)), -1)
+    rows = ops.reshape(updates, [-1] + list(rest))
+    total = index.graph.constant(np.int32(np.prod(sizes, dtype=np.int64)))
+    summed = index.graph.node(lib.est_unsorted_segment_sum(rows._c, ops.reshape(flat, [-1])._c, total._c))
+    return ops.reshape(summed, list(shape))
+
+
+def _known_shape(tensor: Node) -> tuple:
+    if tensor.shape is None or None in tensor.shape:
+        raise NotImplementedError("the shape of the tensor must be known")
+    return tuple(tensor.shape)
+
+
+@eager
+def tensor_scatter_nd_add(tensor: "Tensor", indices: "Tensor", updates: "Tensor") -> Node:
+    """The tensor with the updates added at the places of indices."""
+    graph = next(item for item in (tensor, indices, updates) if isinstance(item, Node)).graph
+    x = as_node(tensor, graph)
+    return x + _scatter(as_node(indices, graph), as_node(updates, graph, x.dtype), _known_shape(x))
+
+
+@eager
+def tensor_scatter_nd_sub(tensor: "Tensor", indices: "Tensor", updates: "Tensor") -> Node:
+    """The tensor with the updates subtracted at the places of indices."""
+    graph = next(item for item in (tensor, indices, updates) if isinstance(item, Node)).graph
+    x = as_node(tensor, graph)
+    return x - _scatter(as_node(indices, graph), as_node(updates, graph, x.dtype), _known_shape(x))
+
+
+@eager
+def tensor_scatter_nd_update(tensor: "Tensor", indices: "Tensor", updates: "Tensor") -> Node:
+    """The tensor with the updates in place of the elements at the places of indices, which must differ."""
+    graph = next(item for item in (tensor, indices, updates) if isinstance(item, Node)).graph
+    x, index = as_node(tensor, graph), as_node(indices, graph)
+    new = as_node(updates, graph, x.dtype)
+    here_ = _scatter(index, ops.ones_like(new), _known_shape(x))
+    return ops.where(here_ > 0, _scatter(index, new, _known_shape(x)), x)

@@ -50,6 +50,13 @@ class Tensor(abc.ABC):
     def get_shape(self) -> Shape:
         return self.shape
 
+    def set_shape(self, shape: Any) -> None:
+        """Checks that the shape fits."""
+        have = self._value.shape
+        if shape is not None and (len(shape) != len(have) or any(
+                want is not None and want != size for want, size in zip(shape, have))):
+            raise ValueError(f"Tensor's shape {have} is not compatible with supplied shape {tuple(shape)}")
+
     def numpy(self) -> Any:
         """A copy; of a scalar a numpy scalar, or bytes."""
         return self._value[()] if self._value.ndim == 0 else self._value.copy()
@@ -470,7 +477,7 @@ class _Index:
 
 def _index(x: Any, index: Any) -> Any:
     index = index.index if isinstance(index, _Index) else index
-    return x[_structure.map_structure(_plain_index, index)]
+    return Node.__getitem__(x, _structure.map_structure(_plain_index, index))  # not that of a subclass, which calls this
 
 
 _OPERATORS = {"add": ops.add, "sub": ops.subtract, "mul": ops.multiply, "truediv": ops.divide,

@@ -2,6 +2,7 @@
 """tf.function and tf.GradientTape: Python functions as steps of a world, and derivatives."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -20,6 +21,7 @@ from ._world import OtherWorld, Trace, Variable, World, current_world
 
 _logger = logging.getLogger("tensorflow")
 _WORLDS_MAX = 4  # attempts to find the world of a function
+run_eagerly = [False]  # tf.config.run_functions_eagerly
 
 
 class TracedIterator:
@@ -35,6 +37,9 @@ class TracedIterator:
         return self._trace.pull(self._position, self.element_spec)
 
     get_next = __next__
+
+    def get_next_as_optional(self) -> Any:
+        raise NeedsValue("whether an iterator has another element is known when it is run")
 
 
 def is_iterator(value: Any) -> bool:
@@ -67,8 +72,10 @@ class ConcreteFunction:
         leaves = _structure.flatten(outputs)
         self._nodes = [leaf for leaf in leaves if isinstance(leaf, Node)]
         self._leaves = leaves
-        self._writes = bool(trace.targets)
-        self._targets = list(trace.targets)
+        self._effects = [] if function._pure else list(trace.effects)
+        self._fetches = self._nodes + [node for nodes, _ in self._effects for node in nodes]
+        self._targets = [] if function._pure else list(trace.targets)
+        self._writes = bool(self._targets)
         self.feeds = list(feeds) + [node for _, nodes in trace.pulls for node in nodes]
         self._types = [as_dtype(int(lib.est_node_dtype(node._c))) for node in self.feeds]
         self._step: Any = None
@@ -94,13 +101,16 @@ class ConcreteFunction:
     def run(self, leaves: list) -> Any:
         self.world.ready()
         if self._step is None or self._step._of_session is not self.world._session:
-            self._step = self.world.prepare(self.feeds, self._nodes, self._targets)
+            self._step = self.world.prepare(self.feeds, self._fetches, self._targets)
         values = self.values(leaves)
         results = iter(self.world.run(self._step, values))
         if self._writes:
             self.world.changed()
-        return _structure.pack_as(self._outputs, [_tensor(next(results)) if isinstance(leaf, Node) else leaf
-                                                  for leaf in self._leaves])
+        outputs = _structure.pack_as(self._outputs, [_tensor(next(results)) if isinstance(leaf, Node) else leaf
+                                                     for leaf in self._leaves])
+        for nodes, function in self._effects:
+            function([next(results) for _ in nodes])
+        return outputs
 
 
 def _output(graph: Graph) -> Callable:
@@ -122,6 +132,8 @@ class Function:
     def __init__(self, python_function: Callable, input_signature: Any = None, autograph: bool = False):
         self.python_function = python_function
         self._autograph = autograph  # whether Python may run it where tracing it is impossible
+        self._is_users = False  # made by tf.function
+        self._pure = False  # whether what it does beside computing its results is left out
         self._untraced = False
         self.input_signature = None if input_signature is None else tuple(input_signature)
         self._signature = inspect.signature(python_function)
@@ -141,6 +153,7 @@ class Function:
         if id(self) not in bound:
             bound[id(self)] = Function(self.python_function.__get__(instance, owner), self.input_signature,
                                        self._autograph)
+            bound[id(self)]._is_users = self._is_users
         return bound[id(self)]
 
     experimental_get_tracing_count = lambda self: self._count  # noqa: E731
@@ -149,10 +162,12 @@ class Function:
         graph = default_graph()
         if graph is not None:  # within another trace, a model_fn or a map: a part of that
             return self.python_function(*arguments, **named)
+        if run_eagerly[0] and self._is_users:
+            return self.python_function(*arguments, **named)
         key = None if named else self._tensors_key(arguments)
         concrete = self._fast.get(key) if key is not None else None
         if concrete is not None:
-            return concrete.run(arguments)
+            return self._recorded(concrete.run(arguments), arguments, named)
         if self._untraced:
             return self._call_python(arguments, named)
         try:
@@ -166,7 +181,13 @@ class Function:
             return self._call_python(arguments, named)
         if key is not None and len(leaves) == len(arguments):
             self._fast[key] = concrete
-        return concrete.run(leaves)
+        return self._recorded(concrete.run(leaves), arguments, named)
+
+    def _recorded(self, result: Any, arguments: tuple, named: dict) -> Any:
+        """The result, which tapes of the program know how to compute again."""
+        for tape in tapes() if self._is_users else ():
+            tape.record(self.python_function, arguments, named, None, result)
+        return result
 
     def _call_python(self, arguments: tuple, named: dict) -> Any:
         """What AutoGraph would have made of loops and branches on tensors: the same values, step by step."""
@@ -348,7 +369,9 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     as Python, with a warning; with autograph=False it raises."""
     if func is None:
         return functools.partial(function, input_signature=input_signature, autograph=autograph)
-    return Function(func, input_signature, bool(autograph))
+    made = Function(func, input_signature, bool(autograph))
+    made._is_users = True
+    return made
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -463,7 +486,13 @@ class GradientTape:
 
     def _in_graph(self, targets: list, sources: list, given: list | None) -> list:
         graph = default_graph()
-        total = _total([unwrap(target) for target in targets], given, graph)
+        targets = [unwrap(target) for target in targets]
+        for target in targets:
+            if isinstance(target, Node) and not target.dtype.is_floating:
+                _logger.warning("The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
+                                "GradientTape.gradient, got tf.%s", target.dtype.name)
+                return [None] * len(sources)
+        total = _total(targets, given, graph)
         if not isinstance(total, Node):
             return [None] * len(sources)
         known = [source for source in sources if isinstance(source, Node) or self._is_watched(source)]
@@ -523,10 +552,53 @@ class GradientTape:
         found = iter(results)
         return [next(found) if any(source is item for item in watched) else None for source in sources]
 
-    def jacobian(self, *arguments: Any, **named: Any) -> Any:
-        raise NotImplementedError("GradientTape.jacobian does not exist yet; gradient() of each component does")
+    def jacobian(self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE,
+                 parallel_iterations: int | None = None, experimental_use_pfor: bool = True) -> Any:
+        """The derivative of every element of the target, one gradient for each: [target's shape, source's shape]."""
+        if self._used and not self._persistent:
+            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or "
+                               "jacobians)")
+        if default_graph() is not None:
+            raise NotImplementedError("GradientTape.jacobian exists outside of functions; gradient() exists in both")
+        value = as_array(unwrap(target))
+        leaves, rows = _structure.flatten(sources), []
+        persistent, self._persistent = self._persistent, True
+        try:
+            for i in range(value.size):
+                weight = np.zeros(value.size, value.dtype)
+                weight[i] = 1
+                found = self.gradient(target, leaves, Tensor(weight.reshape(value.shape)), unconnected_gradients)
+                rows.append([dense(item) if isinstance(item, IndexedSlices) else item for item in found])
+        finally:
+            self._persistent = persistent
+        self._used = True
+        if not persistent:
+            self._records = []
+        stacked = [None if column[0] is None else Tensor(np.stack([item._value for item in column]).reshape(
+            value.shape + tuple(source.shape))) for source, column in zip(leaves, zip(*rows))]
+        return _structure.pack_as(sources, stacked)
 
-    batch_jacobian = jacobian
+    def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE,
+                       parallel_iterations: int | None = None, experimental_use_pfor: bool = True) -> Any:
+        """The derivatives of the elements of each row of the target by the same row of the source."""
+        value = as_array(unwrap(target))
+        whole = self.jacobian(target, source, unconnected_gradients)
+        if whole is None:
+            return None
+        rows = range(value.shape[0])
+        return Tensor(np.stack([whole._value[(i,) + (slice(None),) * (value.ndim - 1) + (i,)] for i in rows]))
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Any:
+        """Operations within are not recorded."""
+        recording = not self._traced and self in tapes()
+        if recording:
+            tapes().remove(self)
+        try:
+            yield
+        finally:
+            if recording:
+                tapes().append(self)
 
 
 _gradient_steps: dict[Any, "_GradientStep"] = {}
@@ -563,6 +635,7 @@ class _GradientStep:
 
         self.replay = replay
         self._function = Function(replay)
+        self._function._pure = True  # the calls have done it
         self._sources = watched
 
     def __call__(self, values: list, weights: list) -> list:

@@ -16,7 +16,8 @@ import numpy as np
 from .._lib import Keep, check, ffi, here, lib, owned, text
 from .._tensor import DType, as_array, as_dtype, c_shape, copy_values, py_shape, string, take_tensor, to_array
 from .._tensor import to_tensor
-from ..graph import Graph, Node, Shape, default_graph, lasting
+from ..errors import OpError
+from ..graph import Graph, Node, Session, Shape, default_graph, lasting
 from ..graph import Variable as _Handle
 from ..initializers import c_initializer
 
@@ -230,6 +231,7 @@ class Trace:
         self.targets: list[Node] = []
         self.written: dict[str, list[Node]] = {}  # by name of variable, writes of this trace
         self.late: list = []  # called after tracing
+        self.effects: list[tuple] = []  # (nodes, function of their values): done by Python after every run
 
     def __enter__(self) -> "Trace":
         _local.__dict__.setdefault("traces", []).append(self)
@@ -298,7 +300,29 @@ def take_updates(graph: Graph, before: int) -> None:
         trace.targets.append(Node(graph, span.data[i]))
 
 
+def name_scopes() -> list:
+    """The names of tf.name_scope around what is made now, outside of graphs and in functions."""
+    return _local.__dict__.setdefault("scopes", [])
+
+
 # --- variables --------------------------------------------------------------------------------------------------------
+
+
+def _initial(node: Node) -> np.ndarray:
+    """The value of a tensor of the function that is traced, which must not depend on the arguments: in every later call
+    the variable is there."""
+    trace = current_trace()
+    if node.graph.is_sketch or trace is not None and trace.graph is node.graph:
+        try:
+            if node.graph.is_sketch:
+                with Session(node.graph, threads=1) as session:
+                    return as_array(session.run(node))
+            return trace.world.prepare([], [node], []).run([])[0]
+        except OpError as error:
+            if "must be fed" not in str(error):
+                raise
+    raise ValueError("the initial value of a tf.Variable depends on arguments of the function that is traced; compute "
+                     "it from numbers, or make the variable outside")
 
 
 class Variable:
@@ -306,6 +330,13 @@ class Variable:
 
     __array_priority__ = 95
     SaveSliceInfo = None
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        graph = default_graph()
+        if cls is Variable and graph is not None and graph.builds:  # within a tf.Graph: one of TensorFlow 1.x
+            from .compat import v1
+            return v1.Variable(*arguments, **named)
+        return object.__new__(cls)
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None, validate_shape: bool = True,
                  caching_device: Any = None, name: str | None = None, variable_def: Any = None, dtype: Any = None,
@@ -320,10 +351,10 @@ class Variable:
         if callable(initial_value):
             initial_value = initial_value()
         if isinstance(initial_value, Node):
-            raise ValueError("the initial value of a tf.Variable is a value, not a tensor of the function that is "
-                             "traced; pass a lambda that computes it from numbers")
+            initial_value = _initial(initial_value)
         value = as_array(initial_value, dtype)
         graph = default_graph()
+        graph = None if graph is not None and graph.is_sketch else graph
         world = current_world() if graph is None or getattr(graph, "world", None) is not None else None
         graph = world.graph if world is not None else graph
         own_name = name or "Variable"
@@ -335,7 +366,7 @@ class Variable:
             "est_weight_options", dtype=number.number, frozen=not trainable,
             initializer=c_initializer(keep, lambda shape, dtype: value)))
         graph.check()
-        self._bind(world, graph, handle, trainable, own_name)
+        self._bind(world, graph, handle, trainable, "/".join(name_scopes() + [own_name]))
         self.synchronization, self.aggregation = synchronization, aggregation
 
     def _bind(self, world: World | None, graph: Graph, handle: Any, trainable: bool, name: str | None = None) -> None:
@@ -392,6 +423,8 @@ class Variable:
     def _as_node(self, graph: Graph) -> Node:
         """A read in a graph, after what the trace has written so far."""
         if graph is not self.graph:
+            if graph.is_sketch:
+                return graph.placeholder(None, self._dtype, self._shape)
             if self._world is not None and getattr(graph, "world", None) is not None:
                 raise OtherWorld(self._world)
             if getattr(graph, "twins", None) is not None:

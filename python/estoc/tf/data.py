@@ -2,9 +2,13 @@
 """tf.data: functions of map and filter are traced once, and C runs their graphs, as in TensorFlow."""
 from __future__ import annotations
 
+import csv
 import enum
+import glob
+import gzip
+import itertools
+import logging
 import os
-import types
 from typing import Any, Callable, Iterator
 
 import numpy as np
@@ -12,14 +16,16 @@ import numpy as np
 from .. import _nest
 from .. import data as _data
 from .._lib import Keep, lib
-from .._tensor import as_dtype, int64
+from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
 from ..errors import OutOfRangeError
 from ..graph import Graph, NeedsValue, Node, Shape, as_node
+from . import _structure
 from ._absent import Named, module_getattr
 from ._eager import unwrap, wrap
 from ._world import current_trace
 
 AUTOTUNE = -1
+_INFINITE, _UNKNOWN = -1, -2
 TensorSpec = _data.TensorSpec
 
 
@@ -93,7 +99,20 @@ def decode_csv_in_map(records: Node, columns: list, delimiter: str, quotes: bool
     return nodes
 
 
-def _csv_stage(chain: Any, csv: Any) -> Any:
+def decode_csv_now(records: Any, columns: list, delimiter: str, quotes: bool, na_value: str) -> list:
+    """tf.io.decode_csv of lines that have values."""
+    lines = as_array(unwrap(records))
+    names = [f"column_{i}" for i in range(len(columns))]
+    csv = (list(zip(names, columns)), delimiter, quotes, na_value)
+    source = Dataset.from_tensor_slices(lines.reshape(-1))
+    rows = Dataset(lambda stage: _csv_stage(source._chain(stage), csv), tuple(_nest.LEAF for _ in names), (source,), names)
+    found = next(_data.DatasetIterator(rows.batch(max(lines.size, 1))), None)
+    if found is None or len(found[0]) != lines.size:
+        raise ValueError("tf.io.decode_csv: a line is empty")
+    return [wrap(field.reshape(lines.shape)) for field in found]
+
+
+def _csv_stage(chain: Any, csv: Any, field_names: Any = (), ignore_errors: bool = False) -> Any:
     columns, delimiter, quotes, na_value = csv
     keep = Keep()
     rows = []
@@ -104,7 +123,8 @@ def _csv_stage(chain: Any, csv: Any) -> Any:
     return lib.est_dataset_unbatch(lib.est_dataset_decode_csv(
         chain, keep.span("est_csv_columns", "est_csv_column", rows),
         keep.options("est_csv_options", delimiter=delimiter.encode(), no_quotes=not quotes,
-                     na_value=keep.string(na_value or None)), 1, keep.options("est_parse_options")))
+                     na_value=keep.string(na_value or None), field_names=keep.strings(field_names)), 1,
+        keep.options("est_parse_options", bad_rows_max=_data.FOREVER if ignore_errors else 0)))
 
 
 def _workers(num_parallel_calls: int | None) -> int:
@@ -135,15 +155,20 @@ class Dataset(Named, _data.Dataset):
 
     @classmethod
     def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> "Dataset":
-        return cls._from_tensors(_values(tensors), True, "est_dataset_slices")
+        dataset = cls._from_tensors(_values(tensors), True, "est_dataset_slices")
+        dataset._count = len(as_array(_nest.flatten(_values(tensors))[0])) if not isinstance(tensors, list) else len(tensors)
+        return dataset
 
     @classmethod
     def from_tensors(cls, tensors: Any, name: str | None = None) -> "Dataset":
-        return cls._from_tensors(_values(tensors), True, "est_dataset_tensors")
+        dataset = cls._from_tensors(_values(tensors), True, "est_dataset_tensors")
+        dataset._count = 1
+        return dataset
 
     @classmethod
     def range(cls, *args: int, output_type: Any = int64, name: str | None = None) -> "Dataset":
         dataset = super().range(*(int(bound) for bound in args))
+        dataset._count = len(range(*(int(bound) for bound in args)))
         return dataset if as_dtype(output_type) == int64 else dataset.map(lambda n: _cast(n, output_type))
 
     @classmethod
@@ -155,8 +180,9 @@ class Dataset(Named, _data.Dataset):
             raise TypeError("give either output_signature or output_types (and output_shapes)")
         if output_signature is None:
             output_signature = _signature(output_types, output_shapes)
-        arguments = tuple(args or ())
-        return super().from_generator(lambda: map(_values, generator(*arguments)), output_signature)
+        arguments = tuple(unwrap(item) for item in args or ())
+        plain = _values if _nest.structure(output_signature) is not _nest.LEAF else lambda row: as_array(unwrap(row))
+        return super().from_generator(lambda: map(plain, generator(*arguments)), output_signature)
 
     @classmethod
     def list_files(cls, file_pattern: Any, shuffle: bool | None = None, seed: int | None = None,
@@ -170,53 +196,69 @@ class Dataset(Named, _data.Dataset):
             datasets = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
         if isinstance(datasets, dict):
             raise NotImplementedError("zip takes a tuple of datasets; dicts do not exist yet")
-        return _data.Dataset.zip.__func__(Dataset, tuple(datasets))
+        zipped = _data.Dataset.zip.__func__(Dataset, tuple(datasets))
+        counts = [dataset._count for dataset in datasets]
+        finite = [count for count in counts if count >= 0]
+        zipped._count = _UNKNOWN if _UNKNOWN in counts else min(finite, default=_INFINITE)
+        return zipped
 
     def batch(self, batch_size: int, drop_remainder: bool = False, num_parallel_calls: int | None = None,
               deterministic: bool | None = None, name: str | None = None) -> "Dataset":
-        return super().batch(int(batch_size), bool(drop_remainder))
+        size = int(batch_size)
+        return self._sized(super().batch(size, bool(drop_remainder)),
+                           lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: bool = False, name: str | None = None) -> "Dataset":
-        if padded_shapes is not None or not (padding_values is None or np.isscalar(padding_values)):
+        open_ = padded_shapes is None or all(size in (None, -1) for shape in _structure.flatten(
+            _structure.map_structure(lambda leaf: leaf, padded_shapes)) for size in (
+                shape if isinstance(shape, (tuple, list)) else (shape,)))
+        if not open_ or not (padding_values is None or np.isscalar(padding_values)):
             raise NotImplementedError("padded_batch pads to the longest element with one number; shapes and values for "
                                       "each part do not exist yet")
-        return super().padded_batch(int(batch_size), drop_remainder, padding_values or 0)
+        size = int(batch_size)
+        return self._sized(super().padded_batch(size, drop_remainder, padding_values or 0),
+                           lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
 
     def shuffle(self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None,
                 name: str | None = None) -> "Dataset":
-        return super().shuffle(int(buffer_size), seed, reshuffle_each_iteration is not False)
+        return self._sized(super().shuffle(int(buffer_size), seed, reshuffle_each_iteration is not False), lambda n: n)
 
     def repeat(self, count: int | None = None, name: str | None = None) -> "Dataset":
-        return super().repeat(count)
+        times = float("inf") if count in (None, -1) else int(count)
+        return self._sized(super().repeat(count), lambda n: 0 if 0 in (n, times) else n * times)
 
     def take(self, count: int, name: str | None = None) -> "Dataset":
-        return super().take(int(count))
+        return self._sized(super().take(int(count)), lambda n: n if count == -1 else min(n, int(count)))
 
     def skip(self, count: int, name: str | None = None) -> "Dataset":
-        return super().skip(int(count))
+        return self._sized(super().skip(int(count)), lambda n: 0 if count == -1 else max(n - int(count), 0))
 
     def shard(self, num_shards: int, index: int, name: str | None = None) -> "Dataset":
-        return super().shard(int(num_shards), int(index))
+        return self._sized(super().shard(int(num_shards), int(index)), lambda n: n if n == float("inf") else len(
+            range(int(index), n, int(num_shards))))
 
     def prefetch(self, buffer_size: int, name: str | None = None) -> "Dataset":
-        return super().prefetch(int(buffer_size))
+        return self._sized(super().prefetch(int(buffer_size)), lambda n: n)
 
     def cache(self, filename: Any = "", name: str | None = None) -> "Dataset":
-        return super().cache(os.fspath(filename) or None)
+        return self._sized(super().cache(os.fspath(filename) or None), lambda n: n)
 
     def map(self, map_func: Callable, num_parallel_calls: int | None = None, deterministic: bool | None = None,
             name: str | None = None) -> "Dataset":
-        """The function is called once, with nodes; C runs its graph on every element."""
+        """The function is called once, with nodes; C runs its graph on every element. One that needs values is called
+        for each element, with a warning."""
         graph, inputs, arguments = self._trace_inputs()
         trace = _Trace(graph, inputs)
         _Trace.current.append(trace)
         try:
             with graph.as_default():
                 result = map_func(*arguments) if isinstance(arguments, tuple) else map_func(arguments)
+        except NeedsValue as why:
+            return self._map_called(map_func, why)
         finally:
             _Trace.current.pop()
-        result = _values(result)
+        result = _values(tuple(result) if isinstance(result, list) else result)
         form = _nest.structure(result)
         _nest.check_dict_keys(form)
         names = _nest.names(form)
@@ -232,16 +274,138 @@ class Dataset(Named, _data.Dataset):
                 chain, _data._named_nodes(keep, fed), _data._named_nodes(keep, zip(names, nodes)),
                 keep.options("est_map_graph_options", workers=_workers(num_parallel_calls)))
 
-        return self._then(build, form)
+        return self._sized(self._then(build, form), lambda n: n)
+
+    def _map_called(self, map_func: Callable, why: NeedsValue) -> "Dataset":
+        _warn_called(map_func, why)
+
+        def call(*element: Any) -> Any:
+            result = map_func(*map(wrap, element))
+            return _values(_structure.map_structure(_unlisted, tuple(result) if isinstance(result, list) else result))
+
+        specs: list = []
+        for element in _data.DatasetIterator(self.take(2)):  # a dimension that differs is open
+            result = _nest.map_structure(as_array, call(*element) if isinstance(element, tuple) else call(element))
+            specs.append(_nest.map_structure(lambda leaf: TensorSpec(leaf.shape, leaf.dtype), result))
+        if not specs:
+            raise ValueError("the dataset is empty, so that nothing says what the function returns")
+        return self._sized(_data.Dataset.map(self, call, _merged(specs[0], specs[-1])), lambda n: n)
 
     def filter(self, predicate: Callable, name: str | None = None) -> "Dataset":
-        return self.filter_graph(predicate)
+        try:
+            return self.filter_graph(predicate)
+        except NeedsValue as why:
+            _warn_called(predicate, why)
+            return _data.Dataset.filter(self, lambda *element: predicate(*map(wrap, element)))
+
+    def interleave(self, map_func: Callable, cycle_length: int | None = None, block_length: int | None = None,
+                   num_parallel_calls: int | None = None, deterministic: bool | None = None,
+                   name: str | None = None) -> "Dataset":
+        """map_func is called with each element and makes a dataset of it; C reads cycle_length of them in turn."""
+        if cycle_length in (None, AUTOTUNE):
+            cycle_length = 1 if num_parallel_calls is None else min(os.cpu_count() or 1, 10)
+        return super().interleave(lambda *element: map_func(*map(wrap, element)), int(cycle_length),
+                                  int(block_length or 1), 0 if num_parallel_calls is None else 1)
+
+    def flat_map(self, map_func: Callable, name: str | None = None) -> "Dataset":
+        """The elements of the datasets that map_func makes of elements, one dataset after the other."""
+        return self.interleave(map_func, 1)
+
+    def reduce(self, initial_state: Any, reduce_func: Callable, name: str | None = None) -> Any:
+        """reduce_func(state, element) over all elements, at once."""
+        from ._function import Function
+        state = _structure.map_structure(lambda leaf: wrap(as_array(unwrap(leaf))), initial_state)
+        step = Function(reduce_func, autograph=True)
+        for element in self:
+            state = step(state, element)
+        return state
+
+    def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False,
+               name: str | None = None) -> "Windows":
+        """`size` elements, every stride-th, as a dataset; the next one begins `shift` elements later."""
+        return Windows(self, int(size), int(size if shift is None else shift), int(stride), bool(drop_remainder))
+
+    def snapshot(self, path: Any, compression: str = "AUTO", reader_func: Any = None, shard_func: Any = None,
+                 name: str | None = None) -> "Dataset":
+        """The elements of the first complete pass are kept in a file below `path`, also for the next program."""
+        if reader_func is not None or shard_func is not None:
+            raise NotImplementedError("snapshot: functions for reading and sharding do not exist yet")
+        os.makedirs(os.fspath(path), exist_ok=True)
+        return self.cache(os.path.join(os.fspath(path), "snapshot"))
+
+    @staticmethod
+    def sample_from_datasets(datasets: Any, weights: Any = None, seed: int | None = None,
+                             stop_on_empty_dataset: bool = False, rerandomize_each_iteration: bool | None = None
+                             ) -> "Dataset":
+        """Elements of one of the datasets each time, drawn with these probabilities."""
+        datasets = list(datasets)
+        if not datasets:
+            raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+        odds = np.full(len(datasets), 1.0) if weights is None else np.asarray(as_array(unwrap(weights)), np.float64)
+        if odds.shape != (len(datasets),):
+            raise ValueError(f"Invalid `weights`. The shape of `weights` should be [{len(datasets)}].")
+
+        def rows() -> Iterator[Any]:
+            random, left = np.random.RandomState(seed), odds.copy()
+            iterators = [_data.DatasetIterator(dataset) for dataset in datasets]
+            while left.sum() > 0:
+                number = int(random.choice(len(datasets), p=left / left.sum()))
+                element = next(iterators[number], None)
+                if element is not None:
+                    yield element
+                elif stop_on_empty_dataset:
+                    return
+                else:
+                    left[number] = 0
+
+        return _data.Dataset.from_generator.__func__(Dataset, rows, datasets[0].element_spec)
+
+    @staticmethod
+    def choose_from_datasets(datasets: Any, choice_dataset: "Dataset", stop_on_empty_dataset: bool = True) -> "Dataset":
+        """The next element of the dataset that the next number of choice_dataset says."""
+        datasets = list(datasets)
+
+        def rows() -> Iterator[Any]:
+            iterators = [_data.DatasetIterator(dataset) for dataset in datasets]
+            for choice in _data.DatasetIterator(choice_dataset):
+                element = next(iterators[int(choice)], None)
+                if element is not None:
+                    yield element
+                elif stop_on_empty_dataset:
+                    return
+
+        return _data.Dataset.from_generator.__func__(Dataset, rows, datasets[0].element_spec)
+
+    def cardinality(self, name: str | None = None) -> Any:
+        """How many elements there are; -1: no end, -2: unknown before they are counted."""
+        return wrap(np.int64(self._count))
+
+    def __len__(self) -> int:
+        if self._count < 0:
+            raise TypeError("The dataset is infinite." if self._count == _INFINITE else "The dataset length is unknown.")
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True
+
+    _count = _UNKNOWN
+
+    def _sized(self, dataset: "Dataset", count: Any) -> "Dataset":
+        """A dataset made of this one: as many elements as count says, of a known number of them."""
+        if self._count == _UNKNOWN:
+            known = _UNKNOWN
+        elif self._count == _INFINITE:
+            known = count(float("inf"))
+        else:
+            known = count(self._count)
+        dataset._count = _INFINITE if known == float("inf") else int(known)
+        return dataset
 
     def with_options(self, options: Options, name: str | None = None) -> "Dataset":
         """The same elements; the policy of sharding holds where a strategy distributes this dataset."""
         if not isinstance(options, Options):
             raise TypeError(f"options is a tf.data.Options, not {options!r}")
-        dataset = self._then(lambda chain, stage: chain)
+        dataset = self._sized(self._then(lambda chain, stage: chain), lambda n: n)
         dataset._policy = options.experimental_distribute.auto_shard_policy
         return dataset
 
@@ -258,13 +422,16 @@ class Dataset(Named, _data.Dataset):
         return transformation_func(self)
 
     def enumerate(self, start: int = 0, name: str | None = None) -> "Dataset":
-        return super().enumerate(start)
+        return self._sized(super().enumerate(start), lambda n: n)
 
     def unbatch(self, name: str | None = None) -> "Dataset":
         return super().unbatch()
 
     def concatenate(self, dataset: "Dataset", name: str | None = None) -> "Dataset":
-        return super().concatenate(dataset)
+        joined = super().concatenate(dataset)
+        if dataset._count == _UNKNOWN:
+            return joined
+        return self._sized(joined, lambda n: n + (float("inf") if dataset._count == _INFINITE else dataset._count))
 
     def make_one_shot_iterator(self) -> Any:
         """An iterator of TensorFlow 1, for sessions."""
@@ -278,6 +445,96 @@ class Dataset(Named, _data.Dataset):
 
     def __repr__(self) -> str:
         return f"<Dataset element_spec={self.element_spec}>"
+
+
+class Windows(Named):
+    """What Dataset.window gives: datasets, one for each window; for elements of several parts a dict or tuple of them.
+    It can be iterated, cut with take and skip, and made a dataset again by flat_map or interleave."""
+
+    _where = "tf.data.Dataset.window"
+
+    def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool):
+        if size < 1 or shift < 1 or stride < 1:
+            raise ValueError("size, shift and stride of a window are at least 1")
+        self._source, self._size, self._shift, self._stride = source, size, shift, stride
+        self._drop = drop_remainder
+        self._part = (0, None)
+
+    def _elements(self) -> Iterator[list]:
+        """Lists of elements, in the order of their windows."""
+        waiting: list = []
+        skip, span = 0, (self._size - 1) * self._stride + 1
+        for element in _data.DatasetIterator(self._source):
+            if skip > 0:
+                skip -= 1
+                continue
+            waiting.append(element)
+            if len(waiting) == max(span, 1):
+                yield waiting[::self._stride]
+                skip = max(0, self._shift - len(waiting))
+                waiting = waiting[self._shift:]
+        while waiting and not self._drop:
+            yield waiting[::self._stride]
+            waiting = waiting[self._shift:]
+
+    def _rows(self) -> Iterator[Any]:
+        for window in itertools.islice(self._elements(), *self._part):
+            leaves = zip(*(_nest.flatten(element) for element in window))
+            yield _nest.pack(self._source.structure, [np.stack([np.asarray(leaf) for leaf in part]) for part in leaves])
+
+    def _datasets(self, window: Any) -> Any:
+        return _nest.map_structure(lambda leaf: Dataset.from_tensor_slices(unwrap(leaf)), window)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._datasets, self._rows())
+
+    def _cut(self, start: int, stop: int | None) -> "Windows":
+        cut = Windows(self._source, self._size, self._shift, self._stride, self._drop)
+        first, last = self._part
+        ends = [end for end in (last, None if stop is None else first + stop) if end is not None]
+        cut._part = (first + start, min(ends, default=None))
+        return cut
+
+    def take(self, count: int) -> "Windows":
+        return self._cut(0, None if count == -1 else int(count))
+
+    def skip(self, count: int) -> "Windows":
+        return self._cut(int(count), None)
+
+    def interleave(self, map_func: Callable, cycle_length: int | None = None, block_length: int | None = None,
+                   num_parallel_calls: int | None = None, deterministic: bool | None = None,
+                   name: str | None = None) -> Dataset:
+        specs = _nest.map_structure(lambda spec: TensorSpec((None,) + tuple(spec.shape), spec.dtype),
+                                    self._source.element_spec)
+        windows = _data.Dataset.from_generator.__func__(Dataset, self._rows, specs)
+        form = self._source.structure
+
+        def call(*parts: Any) -> Any:
+            window = parts if isinstance(form, tuple) else parts[0]
+            return map_func(*self._datasets(window)) if isinstance(form, tuple) else map_func(self._datasets(window))
+
+        return windows.interleave(call, cycle_length, block_length, num_parallel_calls)
+
+    def flat_map(self, map_func: Callable, name: str | None = None) -> Dataset:
+        return self.interleave(map_func, 1)
+
+
+def _warn_called(function: Callable, why: NeedsValue) -> None:
+    logging.getLogger("tensorflow").warning(
+        "%s is called for every element, which takes Python's lock: %s", getattr(function, "__name__", "a function of a "
+                                                                                 "dataset"), why)
+
+
+def _unlisted(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, (bool, np.bool_)) else leaf
+
+
+def _merged(a: Any, b: Any) -> Any:
+    """Two specs as one that both fit."""
+    specs = [TensorSpec(None if len(x.shape) != len(y.shape) else tuple(m if m == n else None for m, n in
+                                                                          zip(x.shape, y.shape)), x.dtype)
+             for x, y in zip(_nest.flatten(a), _nest.flatten(b))]
+    return _nest.pack(_nest.structure(a), specs)
 
 
 class OwnedIterator(_data.DatasetIterator):
@@ -313,31 +570,19 @@ class OwnedIterator(_data.DatasetIterator):
 class TextLineDataset(Dataset):
     """The lines of text files."""
 
-    def __init__(self, filenames: Any, compression_type: str | None = None, buffer_size: int | None = None,
-                 num_parallel_reads: int | None = None, name: str | None = None):
-        made = Dataset.from_text(_paths(filenames), compression=compression_type or None)
-        Dataset.__init__(self, made._build, made._structure, names=made._own_names)
-
-    def _then(self, function: Callable, structure: Any = None) -> Dataset:
-        return Dataset._then(_plain(self), function, structure)
+    def __new__(cls, filenames: Any, compression_type: str | None = None, buffer_size: int | None = None,
+                num_parallel_reads: int | None = None, name: str | None = None) -> Dataset:
+        return Dataset.from_text(_paths(filenames), compression=compression_type or None)
 
 
 class TFRecordDataset(Dataset):
     """The records of TFRecord files; compression is detected."""
 
-    def __init__(self, filenames: Any, compression_type: str | None = None, buffer_size: int | None = None,
-                 num_parallel_reads: int | None = None, name: str | None = None):
+    def __new__(cls, filenames: Any, compression_type: str | None = None, buffer_size: int | None = None,
+                num_parallel_reads: int | None = None, name: str | None = None) -> Dataset:
         if compression_type not in (None, "", "GZIP", "ZLIB"):
             raise ValueError(f"compression_type is \"\", \"GZIP\" or \"ZLIB\"; got {compression_type!r}")
-        made = Dataset.from_tfrecords(_paths(filenames))
-        Dataset.__init__(self, made._build, made._structure, names=made._own_names)
-
-    def _then(self, function: Callable, structure: Any = None) -> Dataset:
-        return Dataset._then(_plain(self), function, structure)
-
-
-def _plain(dataset: Dataset) -> Dataset:
-    return Dataset(dataset._build, dataset._structure, (dataset,), dataset._own_names)
+        return Dataset.from_tfrecords(_paths(filenames))
 
 
 def _paths(filenames: Any) -> list[str]:
@@ -362,8 +607,130 @@ def _signature(types: Any, shapes: Any) -> Any:
     return TensorSpec(None if shapes is None else Shape(shapes), as_dtype(types))
 
 
-#: tf.data.experimental
-experimental = types.SimpleNamespace(AUTOTUNE=AUTOTUNE, AutoShardPolicy=AutoShardPolicy)
+# --- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def _first_fields(path: str, delimiter: str, quotes: bool) -> Iterator[list[str]]:
+    """The rows of a CSV file, which may be compressed, as texts."""
+    with open(path, "rb") as file:
+        opened = gzip.open(path, "rt") if file.read(2) == b"\x1f\x8b" else open(path, encoding="utf-8")
+    with opened as file:
+        yield from csv.reader(file, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)
+
+
+def _inferred(values: list[str]) -> Any:
+    """The first of int32, int64, float32, float64 and string that holds all of them, as TensorFlow has it."""
+    try:
+        numbers = [int(value) for value in values]
+        return int32 if all(-2**31 <= number < 2**31 for number in numbers) else int64
+    except ValueError:
+        pass
+    try:
+        largest = max((abs(float(value)) for value in values), default=0.0)
+        return float64 if np.isfinite(largest) and largest > np.finfo(np.float32).max else float32
+    except ValueError:
+        return string
+
+
+def _default(value: Any) -> tuple[Any, Any]:
+    """The dtype and the default of a record_default; None: the field must not be empty."""
+    if isinstance(value, (DType, type)):
+        return as_dtype(value), None
+    array = as_array(unwrap(value))
+    return as_dtype(array.dtype), None if array.size == 0 else array.reshape(-1)[0]
+
+
+class CsvDataset(Dataset):
+    """The rows of CSV files as tuples of scalars (tf.data.experimental.CsvDataset)."""
+
+    def __new__(cls, filenames: Any, record_defaults: Any, compression_type: str | None = None,
+                buffer_size: int | None = None, header: bool = False, field_delim: str = ",",
+                use_quote_delim: bool = True, na_value: str = "", select_cols: Any = None,
+                exclude_cols: Any = None) -> Dataset:
+        if select_cols is not None and exclude_cols is not None:
+            raise ValueError("Either select_cols or exclude_cols should be provided, but not both.")
+        paths, columns = _paths(filenames), [_default(value) for value in record_defaults]
+        fields = [f"column_{i}" for i in range(len(columns))]
+        chosen = fields
+        if select_cols is not None or exclude_cols is not None:
+            fields = [f"column_{i}" for i in range(len(next(_first_fields(paths[0], field_delim, use_quote_delim))))]
+            numbers = list(select_cols) if select_cols is not None else [
+                i for i in range(len(fields)) if i not in set(exclude_cols)]
+            if len(numbers) != len(columns):
+                raise ValueError(f"{len(columns)} record_defaults for {len(numbers)} columns")
+            chosen = [fields[i] for i in numbers]
+        rows = list(zip(chosen, columns))
+        form = tuple(_nest.LEAF for _ in chosen)
+        lines = Dataset.from_text(paths, skip=int(header), compression=compression_type or None)
+        return Dataset(lambda stage: _csv_stage(lines._chain(stage), (rows, field_delim, use_quote_delim, na_value),
+                                                fields if fields is not chosen else ()), form, (lines,), chosen)
+
+
+def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Any = None, column_defaults: Any = None,
+                     label_name: str | None = None, select_columns: Any = None, field_delim: str = ",",
+                     use_quote_delim: bool = True, na_value: str = "", header: bool = True,
+                     num_epochs: int | None = None, shuffle: bool = True, shuffle_buffer_size: int = 10000,
+                     shuffle_seed: int | None = None, prefetch_buffer_size: int | None = None,
+                     num_parallel_reads: int | None = None, sloppy: bool = False, num_rows_for_inference: int | None = 100,
+                     compression_type: str | None = None, ignore_errors: bool = False) -> Dataset:
+    """Batches of rows of CSV files, as dicts by the names of their columns; with label_name pairs of the others and
+    that one. Types that are not given are inferred from the first rows (tf.data.experimental.make_csv_dataset)."""
+    patterns = [file_pattern] if isinstance(file_pattern, (str, os.PathLike)) else list(file_pattern)
+    paths = sorted(path for pattern in patterns for path in (glob.glob(os.fspath(pattern)) or [os.fspath(pattern)]))
+    reader = _first_fields(paths[0], field_delim, use_quote_delim)
+    first = next(reader)
+    if column_names is None and not header:
+        raise ValueError("Cannot infer column names without a header line.")
+    fields = list(column_names) if column_names is not None else first
+    if len(set(fields)) != len(fields):
+        raise ValueError("Cannot have duplicate column names.")
+    wanted = fields if select_columns is None else [
+        fields[item] if isinstance(item, int) else item for item in select_columns]
+    wanted = [name for name in fields if name in set(wanted)]
+    if label_name is not None and label_name not in wanted:
+        raise ValueError("`label_name` provided must be one of the columns.")
+    if column_defaults is None:
+        rows = [first] if not header else []
+        rows += itertools.islice(reader, num_rows_for_inference)
+        texts = {name: [row[i] for row in rows if row[i] not in ("", na_value)] for i, name in enumerate(fields)}
+        kinds = [(_inferred(texts[name]), b"" if _inferred(texts[name]) == string else 0) for name in wanted]
+    else:
+        kinds = [_default(value) for value in column_defaults]
+        if len(kinds) != len(wanted):
+            raise ValueError(f"{len(kinds)} column_defaults for {len(wanted)} columns")
+    lines = Dataset.from_text(paths, skip=int(header), compression=compression_type or None)
+    columns = list(zip(wanted, kinds))
+    form = {name: _nest.LEAF for name in wanted}
+    rows_of = lines._then(lambda chain, stage: _csv_stage(chain, (columns, field_delim, use_quote_delim, na_value), fields,
+                                                          ignore_errors), form)
+    if shuffle:
+        rows_of = rows_of.shuffle(shuffle_buffer_size, shuffle_seed)
+    dataset = rows_of.repeat(num_epochs).batch(batch_size, drop_remainder=num_epochs is None)
+    if label_name is not None:
+        dataset = dataset.map(lambda row: ({name: row[name] for name in wanted if name != label_name}, row[label_name]))
+    return dataset.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
+
+
+def Counter(start: int = 0, step: int = 1, dtype: Any = int64) -> Dataset:  # noqa: N802
+    """Numbers without end (tf.data.experimental.Counter)."""
+    dataset = Dataset.range(start, 2**62 if step > 0 else -2**62, step, output_type=dtype)
+    dataset._count = _INFINITE
+    return dataset
+
+
+class experimental:  # noqa: N801 - a module in TensorFlow
+    """tf.data.experimental"""
+
+    AUTOTUNE, AutoShardPolicy, Counter, CsvDataset = AUTOTUNE, AutoShardPolicy, staticmethod(Counter), CsvDataset
+    make_csv_dataset = staticmethod(make_csv_dataset)
+    sample_from_datasets = staticmethod(Dataset.sample_from_datasets)
+    choose_from_datasets = staticmethod(Dataset.choose_from_datasets)
+    INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
+
+    @staticmethod
+    def cardinality(dataset: Dataset) -> Any:
+        return dataset.cardinality()
+
 
 __all__ = ["AUTOTUNE", "Dataset", "Options", "TFRecordDataset", "TextLineDataset", "experimental"]
 __getattr__ = module_getattr(__name__)

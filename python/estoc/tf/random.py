@@ -8,6 +8,7 @@ from typing import Callable as _Callable
 
 import numpy as _np
 
+from .. import ops as _ops
 from .._lib import here as _here
 from .._lib import lib as _lib
 from .._tensor import as_array as _as_array
@@ -49,6 +50,20 @@ def _draw(build: _Callable, *inputs: _Any) -> _Any:
 
 def _shape(shape: _Any) -> _Any:
     return shape if isinstance(shape, _Node) else _np.asarray(_unwrap(shape), _np.int32).reshape(-1)
+
+
+def shuffle(value: _Any, seed: int | None = None, name: str | None = None) -> _Any:
+    """The rows of a tensor in another order."""
+    rows = _np.asarray(_as_array(_unwrap(value)).shape[:1], _np.int32) if not isinstance(value, _Node) else None
+    if rows is None or _default_graph() is not None:
+        node = _as_node(_unwrap(value), _default_graph() or value.graph)
+        keys = _draw(lambda shape: _lib.est_random_uniform(shape._c, _float32.number, seed or 0),
+                     _ops.slice(_ops.shape(node), [0], [1]))
+        if node.shape is None or node.shape[0] is None:
+            raise NotImplementedError("tf.random.shuffle in a function: the number of rows must be known")
+        return _ops.gather(node, _ops.top_k(keys, node.shape[0])[1])
+    keys = _draw(lambda shape: _lib.est_random_uniform(shape._c, _float32.number, seed or 0), rows)
+    return _Tensor(_as_array(_unwrap(value))[_np.argsort(keys.numpy(), kind="stable")])
 
 
 def normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = _float32, seed: int | None = None,

@@ -9,10 +9,13 @@ from typing import Any as _Any
 
 import numpy as _np
 
+from .. import ops as _ops
 from ..graph import Node as _Node
 from ..summary import SummaryWriter as _Writer
 from ._absent import module_getattr as _module_getattr
 from ._eager import unwrap as _unwrap
+from ._world import Variable as _Variable
+from ._world import current_trace as _current_trace
 
 _local = _threading.local()
 
@@ -90,13 +93,15 @@ class experimental:  # noqa: N801 - a module in TensorFlow
     get_step = staticmethod(get_step)
 
 
-def _number(step: _Any) -> int:
+def _step(step: _Any) -> _Any:
     step = get_step() if step is None else step
     if step is None:
         raise ValueError("No step set. Please specify one either through the `step` argument or through "
                          "tf.summary.experimental.set_step()")
-    if isinstance(step, _Node):
-        raise NotImplementedError("tf.summary within a tf.function: return the tensor, and write it outside")
+    return step
+
+
+def _number(step: _Any) -> int:
     return int(_np.asarray(step.numpy() if hasattr(step, "numpy") else step))
 
 
@@ -107,7 +112,24 @@ def should_record_summaries() -> bool:
 def _write(kind: str, name: str, data: _Any, step: _Any) -> bool:
     if not should_record_summaries():
         return False
-    _writers()[-1].write([(kind, name, data)], _number(step))
+    writer, step, trace = _writers()[-1], _step(step), _current_trace()
+    if trace is None:
+        writer.write([(kind, name, _FORMS[kind](data))], _number(step))
+        return True
+    # a function that is traced writes after each of its runs
+    if isinstance(step, _Variable):
+        step = step._as_node(trace.graph)
+    nodes = [part for part in (data if isinstance(data, tuple) else (data,)) + (step,) if isinstance(part, _Node)]
+
+    def write(values: list) -> None:
+        rest = iter(values)
+        parts = [next(rest) if isinstance(part, _Node) else part for part in
+                 (data if isinstance(data, tuple) else (data,))]
+        number = next(rest) if isinstance(step, _Node) else step
+        writer.write([(kind, name, _FORMS[kind](tuple(parts) if isinstance(data, tuple) else parts[0]))],
+                     _number(number))
+
+    trace.effects.append((nodes, write))
     return True
 
 
@@ -115,12 +137,33 @@ def _array(data: _Any) -> _Any:
     return _np.asarray(data.numpy() if hasattr(data, "numpy") else _unwrap(data))
 
 
+def _read(data: _Any) -> _Any:
+    """A variable as a tensor of the function that is traced, if there is one."""
+    trace = _current_trace()
+    if isinstance(data, (list, tuple)) and any(isinstance(item, _Node) for item in data):
+        return _ops.stack(list(data))
+    return data._as_node(trace.graph) if isinstance(data, _Variable) and trace is not None else data
+
+
+def _picture(data: tuple) -> tuple:
+    array = _array(data[0])
+    if array.dtype.kind == "f":
+        array = (_np.clip(array, 0, 1) * 255 + 0.5).astype(_np.uint8)  # the v1 form would scale by the largest
+    return array, data[1]
+
+
+#: Values as the writer takes them, by kind.
+_FORMS = {"scalar": _array, "histogram": _array, "image": _picture,
+          "text": lambda data: data.numpy() if hasattr(data, "numpy") else data[()] if isinstance(data, _np.ndarray)
+          else data}
+
+
 def _in_graph(data: _Any) -> _Any:
     """The functions of TensorFlow 1.x for a tensor of a model_fn or of a session's graph; None: it has a value."""
     if not isinstance(data, _Node):
         return None
     if getattr(data.graph, "world", None) is not None:
-        raise NotImplementedError("tf.summary within a tf.function: return the tensor, and write it outside")
+        return None
     from .compat.v1 import summary
     return summary
 
@@ -129,10 +172,9 @@ def scalar(name: str, data: _Any, step: _Any = None, description: str | None = N
     """One number. True: it was written, since there is a default writer."""
     if _in_graph(data):
         return _in_graph(data).scalar(name, data)
-    array = _array(data)
-    if array.ndim != 0:
-        raise ValueError(f"the scalar {name!r} has the shape {array.shape}")
-    return _write("scalar", name, array, step)
+    if not isinstance(data, _Node) and _array(data).ndim != 0:
+        raise ValueError(f"the scalar {name!r} has the shape {_array(data).shape}")
+    return _write("scalar", name, _read(data), step)
 
 
 def histogram(name: str, data: _Any, step: _Any = None, buckets: _Any = None, description: str | None = None) -> _Any:
@@ -141,20 +183,17 @@ def histogram(name: str, data: _Any, step: _Any = None, buckets: _Any = None, de
         return _in_graph(data).histogram(name, data)
     if buckets is not None:
         raise NotImplementedError("buckets does not exist: the buckets are those of tf.compat.v1.summary.histogram")
-    return _write("histogram", name, _array(data), step)
+    return _write("histogram", name, _read(data), step)
 
 
 def text(name: str, data: _Any, step: _Any = None, description: str | None = None) -> bool:
     """One string."""
-    return _write("text", name, data.numpy() if hasattr(data, "numpy") else data, step)
+    return _write("text", name, _read(data), step)
 
 
 def image(name: str, data: _Any, step: _Any = None, max_outputs: int = 3, description: str | None = None) -> bool:
     """The first pictures of [n, height, width, channels]: uint8, or floats from 0 to 1."""
-    array = _array(data)
-    if array.dtype.kind == "f":
-        array = (_np.clip(array, 0, 1) * 255 + 0.5).astype(_np.uint8)  # the v1 form would scale by the largest
-    return _write("image", name, (array, max_outputs), step)
+    return _write("image", name, (_read(data), max_outputs), step)
 
 
 def flush(writer: _Any = None, name: str | None = None) -> None:

@@ -485,12 +485,59 @@ class _Local(Strategy):
         return _ffi.NULL
 
 
+class CrossDeviceOps:
+    """How gradients of replicas travel between devices. The replicas of a process share their memory, so that all
+    ways are the same one."""
+
+    def __init__(self, num_packs: int = 1):
+        self.num_packs = num_packs
+
+
+class HierarchicalCopyAllReduce(CrossDeviceOps):
+    """A way between GPUs."""
+
+
+class NcclAllReduce(CrossDeviceOps):
+    """A way between GPUs."""
+
+
+class ReductionToOneDevice(CrossDeviceOps):
+    """All to one device, which adds up."""
+
+    def __init__(self, reduce_to_device: _Any = None, accumulation_fn: _Any = None):
+        super().__init__()
+        if accumulation_fn is not None:
+            raise NotImplementedError("accumulation_fn does not exist yet: replicas are added up")
+
+
+class CommunicationImplementation(_enum.Enum):
+    """What carries collectives (tf.distribute.experimental.CommunicationImplementation). RING and NCCL are hints for
+    GPUs; the library chooses the algorithm by sizes."""
+
+    AUTO, RING, NCCL = "AUTO", "RING", "NCCL"
+
+
+class CommunicationOptions:
+    """Hints for collectives of several workers (tf.distribute.experimental.CommunicationOptions)."""
+
+    def __init__(self, bytes_per_pack: int = 0, timeout_seconds: float | None = None,
+                 implementation: CommunicationImplementation = CommunicationImplementation.AUTO):
+        if bytes_per_pack < 0:
+            raise ValueError(f"Argument `bytes_per_pack` must be >=0, Received {bytes_per_pack}.")
+        if timeout_seconds is not None:
+            raise NotImplementedError("timeout_seconds does not exist: a worker that is lost is noticed by its heartbeat")
+        self.bytes_per_pack, self.timeout_seconds, self.implementation = bytes_per_pack, None, implementation
+
+
 class MirroredStrategy(_Local, _config.MirroredStrategy):
     """Replicas in this process."""
 
     def __init__(self, devices: _Any = None, cross_device_ops: _Any = None):
-        if cross_device_ops is not None:
-            raise NotImplementedError("cross_device_ops does not exist yet")
+        if cross_device_ops is not None and not isinstance(cross_device_ops, CrossDeviceOps):
+            raise ValueError(f"cross_device_ops is a tf.distribute.CrossDeviceOps, not {cross_device_ops!r}")
+        if devices is not None:  # "cpu:0" is "/cpu:0"
+            devices = [device if device.startswith("/") else f"/{device}" for device in
+                       ([devices] if isinstance(devices, str) else devices)]
         _config.MirroredStrategy.__init__(self, devices)
 
 
@@ -512,8 +559,11 @@ class MultiWorkerMirroredStrategy(Strategy, _config.MultiWorkerMirroredStrategy)
     """Replicas in every worker of TF_CONFIG. An input_fn shards its dataset itself, by its input_context."""
 
     def __init__(self, cluster_resolver: _Any = None, communication_options: _Any = None, communication: _Any = None):
-        if cluster_resolver is not None or communication_options is not None:
-            raise NotImplementedError("the cluster is that of TF_CONFIG; communication_options do not exist yet")
+        if cluster_resolver is not None:
+            raise NotImplementedError("the cluster is that of TF_CONFIG; a cluster_resolver does not exist yet")
+        if communication_options is not None and not isinstance(communication_options, CommunicationOptions):
+            raise ValueError("communication_options is a tf.distribute.experimental.CommunicationOptions, not "
+                             f"{communication_options!r}")
         _config.MultiWorkerMirroredStrategy.__init__(self)
 
     @property

@@ -119,6 +119,9 @@ class ClusterCoordinator:
             fn = self._functions.setdefault(fn, _Function(fn))
         with self.strategy.scope():
             concrete, leaves = fn.concrete(tuple(args), dict(kwargs or {}), self._world)
+        if concrete._effects:
+            raise NotImplementedError("tf.print and tf.summary do not exist in functions that workers run: return the "
+                                      "tensor, and write it after fetch()")
         if concrete.world is not self._world:
             raise ValueError(f"{fn.__name__} uses no variables of the strategy of this coordinator")
         keep, out = _Keep(), _ffi.new("est_remote_value **")

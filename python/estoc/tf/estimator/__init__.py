@@ -7,10 +7,13 @@ from typing import Any as _Any
 from typing import Callable as _Callable
 
 from ... import estimator as _estimator
+from ... import ops as _ops
 from ...config import RunConfig as _RunConfig
 from ...config import _DEFAULT
-from ...estimator import EstimatorSpec, EvalSpec, Exporter, ModeKeys, TrainSpec, VocabInfo  # noqa: F401
+from ...estimator import EvalSpec, Exporter, ModeKeys, TrainSpec, VocabInfo  # noqa: F401
 from ...estimator import WarmStartSettings  # noqa: F401
+from ...heads import (BinaryClassHead, Head, LogisticRegressionHead, MultiClassHead, MultiHead,  # noqa: F401
+                      MultiLabelHead, PoissonRegressionHead, RegressionHead)
 from ...layers import ACTIVATIONS as _ACTIVATIONS
 from .._absent import error as _error
 from .._absent import module_getattr as _module_getattr
@@ -99,6 +102,21 @@ class _Estimator(_estimator.Estimator):
         raise _error(f"tf.estimator.{type(self).__name__}", name)
 
 
+class EstimatorSpec(_estimator.EstimatorSpec):
+    """tf.estimator.EstimatorSpec"""
+
+    def __init__(self, mode: str, predictions: _Any = None, loss: _Any = None, train_op: _Any = None,
+                 eval_metric_ops: _Any = None, export_outputs: _Any = None, training_chief_hooks: _Any = None,
+                 training_hooks: _Any = None, scaffold: _Any = None, evaluation_hooks: _Any = None,
+                 prediction_hooks: _Any = None):
+        if scaffold is not None and scaffold._changes():
+            raise NotImplementedError("scaffold: one with functions of its own does not exist yet")
+        if loss is not None and getattr(loss, "shape", ()) not in ((), None):
+            loss = _ops.reshape(loss, [])  # one of a single element, as TensorFlow takes it
+        super().__init__(mode, predictions, loss, train_op, eval_metric_ops, export_outputs, training_hooks,
+                         training_chief_hooks, evaluation_hooks, prediction_hooks)
+
+
 class Estimator(_Estimator):
     """tf.estimator.Estimator"""
 
@@ -120,6 +138,10 @@ def _canned(cls: type) -> type:
                                                   "_is_canned": True})
 
 
+BaselineEstimator = _canned(_estimator.BaselineEstimator)
+DNNEstimator = _canned(_estimator.DNNEstimator)
+DNNLinearCombinedEstimator = _canned(_estimator.DNNLinearCombinedEstimator)
+LinearEstimator = _canned(_estimator.LinearEstimator)
 BaselineClassifier = _canned(_estimator.BaselineClassifier)
 BaselineRegressor = _canned(_estimator.BaselineRegressor)
 DNNClassifier = _canned(_estimator.DNNClassifier)

@@ -2,10 +2,13 @@
 """tf.estimator.experimental: early stopping."""
 from __future__ import annotations
 
+import time as _time
 from typing import Any as _Any
+from typing import Callable as _Callable
 
 from ... import hooks as _hooks
 from .._absent import module_getattr as _module_getattr
+from ..compat.v1._monitored import SessionRunHook as _SessionRunHook
 
 
 def stop_if_higher_hook(estimator: _Any, metric_name: str, threshold: float, eval_dir: str | None = None,
@@ -36,6 +39,39 @@ def stop_if_no_decrease_hook(estimator: _Any, metric_name: str, max_steps_withou
     """Stops when the best evaluation is that many steps old."""
     return _hooks.stop_if_no_decrease_hook(metric_name, max_steps_without_decrease, eval_dir, min_steps, run_every_secs,
                                            run_every_steps)
+
+
+class _StopHook(_SessionRunHook):
+    def __init__(self, should_stop_fn: _Callable[[], bool], every_secs: float | None, every_steps: int | None):
+        self._should_stop_fn, self._secs, self._steps = should_stop_fn, every_secs, every_steps
+        self._last: float | None = None
+        self._count = 0
+
+    def before_run(self, run_context: _Any) -> _Any:
+        return None
+
+    def after_run(self, run_context: _Any, run_values: _Any) -> None:
+        now = _time.monotonic()
+        self._count += 1
+        due = self._last is None or (self._count >= self._steps if self._steps is not None else
+                                     now - self._last >= self._secs)
+        if not due:
+            return
+        self._last, self._count = now, 0
+        if self._should_stop_fn():
+            run_context.request_stop()
+
+
+def make_early_stopping_hook(estimator: _Any, should_stop_fn: _Callable[[], bool], run_every_secs: float | None = 60,
+                             run_every_steps: int | None = None) -> _SessionRunHook:
+    """Asks a function every so many seconds, or steps, whether training should stop."""
+    if not callable(should_stop_fn):
+        raise TypeError(f"`should_stop_fn` must be callable, received: {should_stop_fn!r}")
+    if run_every_secs is not None and run_every_steps is not None:
+        raise ValueError("Only one of `run_every_secs` and `run_every_steps` must be set.")
+    if run_every_secs is None and run_every_steps is None:
+        raise ValueError("one of `run_every_secs` and `run_every_steps` must be set")
+    return _StopHook(should_stop_fn, run_every_secs, run_every_steps)
 
 
 __getattr__ = _module_getattr(__name__)

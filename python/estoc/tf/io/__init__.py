@@ -70,12 +70,10 @@ def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Node]
 
 def decode_csv(records: Any, record_defaults: Sequence[Any], field_delim: str = ",", use_quote_delim: bool = True,
                na_value: str = "", select_cols: Sequence[int] | None = None) -> list[Node]:
-    """The fields of a line, within Dataset.map over lines of text; a default is [value], or a dtype if the field must
-    not be empty. Empty lines are left out, where TensorFlow fails."""
-    from ..data import decode_csv_in_map
+    """The fields of lines, at once or within Dataset.map over lines of text; a default is [value], or a dtype if the
+    field must not be empty. Empty lines are left out, where TensorFlow fails."""
+    from ..data import decode_csv_in_map, decode_csv_now
 
-    if not isinstance(records, Node):
-        raise NotImplementedError("tf.io.decode_csv exists within Dataset.map; estoc.Dataset.from_csv reads files")
     if select_cols is not None:
         raise NotImplementedError("select_cols does not exist yet; decode all columns and drop some")
     columns = []
@@ -86,6 +84,8 @@ def decode_csv(records: Any, record_defaults: Sequence[Any], field_delim: str = 
         value = np.asarray(unwrap(default), dtype=object if _is_text(default) else None)
         dtype = as_dtype(str) if _is_text(default) else Tensor(default).dtype
         columns.append((dtype, None if value.size == 0 else value.reshape(-1)[0]))
+    if not isinstance(records, Node):
+        return decode_csv_now(records, columns, field_delim, use_quote_delim, na_value)
     return decode_csv_in_map(records, columns, field_delim, use_quote_delim, na_value)
 
 

@@ -7,6 +7,7 @@ of its own, which Python keeps in step.
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ... import _frames
 from ..._lib import NULL, Keep, check, ffi, here, lib, made
 from ..._tensor import as_array, as_dtype, c_shape, float32
 from ...graph import Graph, Node, Shape, as_node, default_graph
@@ -26,6 +28,7 @@ from .._world import Variable, World, count_variables, current_trace, current_wo
 from .._world import updates_of
 from . import mixed_precision
 
+_VIEWS = (type({}.values()), type({}.items()))
 _context = threading.local()
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _global_counts: dict[str, int] = {}
@@ -62,6 +65,7 @@ def _sketch() -> Graph:
     """The graph in which functional models find out shapes; nothing of it is ever run."""
     if not _sketches:
         _sketches.append(Graph())
+        _sketches[0].is_sketch = True
     return _sketches[0]
 
 
@@ -96,8 +100,11 @@ class KerasTensor(Node):
             lib.est_graph_recover(graph._c)
             raise
         numbers = iter(range(len(_structure.flatten(result))))
-        return _structure.map_structure(
+        made = _structure.map_structure(
             lambda node: KerasTensor(node, call, next(numbers)) if isinstance(node, Node) else node, result)
+        if layer is not None:
+            layer.__dict__["_symbolic"] = (positional[0] if positional else None, made)
+        return made
 
     __hash__ = object.__hash__
 
@@ -261,14 +268,18 @@ class Layer(Named):
         here()
         keep = Keep()
         graph = default_graph()
-        world = getattr(graph, "world", None) if graph is not None else self._world_now()
-        graph = graph if graph is not None else world.graph
+        sketched = graph is not None and graph.is_sketch
+        world = getattr(graph, "world", None) if graph is not None and not sketched else self._world_now()
+        graph = graph if graph is not None and not sketched else world.graph
         shape = tuple((shape,) if isinstance(shape, (int, np.integer)) else shape)
         from . import initializers, regularizers
-        handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
-            "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
-            initializer=initializers._c(keep, initializer), regularizer=regularizers._c(keep, regularizer),
-            frozen=trainable is False))
+        # in a sketch the scope of the layer is that of another graph
+        scope = "/".join(_context.__dict__.get("names", [])) if sketched else ""
+        with graph.scope(scope) if scope else contextlib.nullcontext():
+            handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
+                "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
+                initializer=initializers._c(keep, initializer), regularizer=regularizers._c(keep, regularizer),
+                frozen=trainable is False))
         graph.check()
         graph.keep.append(keep)
         variable = Variable._of(world, graph, handle, trainable is not False)
@@ -359,10 +370,31 @@ class Layer(Named):
     def count_params(self) -> int:
         return sum(int(np.prod(variable.shape, dtype=np.int64)) for variable in self._all_weights())
 
+    # --- in functional models ---
+
+    def _symbolic_call(self) -> tuple:
+        sequence = self.__dict__.get("_in_sequence")
+        if "_symbolic" not in self.__dict__ and sequence is not None and sequence() is not None:
+            sequence()._call_symbolic()
+        if "_symbolic" not in self.__dict__:
+            raise AttributeError(f"Layer {self.name} has no inbound nodes.")
+        return self._symbolic
+
+    @property
+    def input(self) -> Any:
+        """What the layer was called with last in a functional model, or in a Sequential one with an input."""
+        return self._symbolic_call()[0]
+
+    @property
+    def output(self) -> Any:
+        """What it gave, for another model of the same layers."""
+        return self._symbolic_call()[1]
+
     # --- losses ---
 
     def add_loss(self, losses: Any, **named: Any) -> None:
         """A term of the loss, computed in call."""
+        self.__dict__["_adds_losses"] = True
         for loss in _structure.flatten(losses):
             value = loss() if callable(loss) else loss
             graph = value.graph if isinstance(value, Node) else default_graph()
@@ -401,6 +433,8 @@ class Layer(Named):
         return inputs
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if args and isinstance(args[0], _VIEWS):
+            args = (list(args[0]),) + args[1:]
         leaves = _structure.flatten((args, named))
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
             return KerasTensor._keras_call(self._in_graph, args, named, self)
@@ -473,7 +507,7 @@ def _as_input(leaf: Any, graph: Graph) -> Any:
         return leaf
     if isinstance(leaf, Variable):
         return leaf._as_node(graph)
-    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+    if isinstance(leaf, (Tensor, np.ndarray, np.generic)) or _frames.is_column(leaf) or _frames.is_table(leaf):
         return as_node(_floats(unwrap(leaf)), graph)
     return leaf
 
@@ -488,7 +522,7 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
     """Arrays and lists of numbers as tensors."""
 
     def one(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray) or type(leaf) is Tensor:
+        if isinstance(leaf, np.ndarray) or type(leaf) is Tensor or _frames.is_column(leaf) or _frames.is_table(leaf):
             return Tensor(_floats(unwrap(leaf)))
         return leaf
 

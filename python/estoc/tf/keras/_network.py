@@ -198,11 +198,9 @@ def labels_of(names: Sequence[str]) -> tuple[str, str]:
     return label, weight
 
 
-def _column(array: np.ndarray) -> np.ndarray:
-    """As Keras: floats are float32, vectors are columns."""
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
-    return array[:, None] if array.ndim == 1 else array
+def _floats(array: np.ndarray) -> np.ndarray:
+    """As Keras: floats are float32."""
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Rows:
@@ -214,7 +212,8 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     x = _plain(x)
     leaves, names = model._flat_inputs(x)
     rows = Rows(names)
-    rows.arrays = [(name, _column(np.asarray(leaf))) for name, leaf in zip(names, leaves)]
+    wanted = _wanted(model)
+    rows.arrays = [(name, _ranked(_floats(np.asarray(leaf)), wanted.get(name))) for name, leaf in zip(names, leaves)]
     label, weight = labels_of(names)
     if y is not None:
         labels = np.asarray(_plain(y))
@@ -226,6 +225,18 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
         raise ValueError(f"Data cardinality is ambiguous: {', '.join(f'{n}: {a.shape[0]}' for n, a in rows.arrays)}. "
                          "Make sure all arrays contain the same number of samples.")
     return rows
+
+
+def _wanted(model: Any) -> dict[str, tuple]:
+    """The shapes of inputs that the model knows."""
+    return {name: tuple(shape) for name, _, shape in model._known_inputs() or ()}
+
+
+def _ranked(array: np.ndarray, shape: tuple | None) -> np.ndarray:
+    """An axis of 1 at the end more or less, as Keras does it for an Input."""
+    if shape is not None and array.ndim == len(shape) - 1 and shape[-1] == 1:
+        return array[..., None]
+    return array[..., 0] if shape is not None and array.ndim == len(shape) + 1 and array.shape[-1] == 1 else array
 
 
 def _plain(value: Any) -> Any:
@@ -258,11 +269,11 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
             raise NotImplementedError("fit works for one label; several do not exist yet")
         new[own[at]] = name
         at += count
-    shapes = dataset._shapes()
+    shapes, wanted = dataset._shapes(), _wanted(model)
     rows = Rows(names)
 
     def build(stage: Any) -> Any:
-        return _converted(dataset._chain(stage), new, shapes, set(names))
+        return _converted(dataset._chain(stage), new, shapes, wanted)
 
     adapted = type(dataset)(build, {name: _nest.LEAF for name in new.values()}, (dataset,))
     pointer, keep = adapted._finish(dataset._turns)
@@ -278,8 +289,8 @@ def _number(form: Any) -> Any:
     return _nest.pack(form, flat)
 
 
-def _converted(chain: Any, new: dict, shapes: dict, inputs: set) -> Any:
-    """Other names, float32 in place of float64, and columns in place of vectors of inputs."""
+def _converted(chain: Any, new: dict, shapes: dict, wanted: dict) -> Any:
+    """Other names, float32 in place of float64, and the ranks of inputs that the model knows."""
     graph, keep, results = Graph(), Keep(), []
     nodes = [(old, graph.placeholder(None, *shapes[old])) for old in new]
     changed = any(old != name for old, name in new.items()) or len(new) != len(shapes)
@@ -287,8 +298,11 @@ def _converted(chain: Any, new: dict, shapes: dict, inputs: set) -> Any:
         name, result = new[old], node._c
         if node.dtype.name == "float64":
             result, changed = lib.est_cast(result, as_dtype("float32").number), True
-        if name in inputs and node.shape is not None and len(node.shape) == 1:
+        shape, want = node.shape, wanted.get(name)
+        if shape is not None and want is not None and len(shape) == len(want) - 1 and want[-1] == 1:
             result, changed = lib.est_expand_dims(result, -1), True
+        elif shape is not None and want is not None and len(shape) == len(want) + 1 and shape[-1] == 1:
+            result, changed = lib.est_squeeze(result, keep.i64s([-1])), True
         results.append((name, Node(graph, result)))
     if not changed:
         return chain

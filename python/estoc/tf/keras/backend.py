@@ -33,4 +33,16 @@ def int_shape(x: _Any) -> tuple:
     return tuple(x.shape)
 
 
+def random_normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = None, seed: _Any = None) -> _Any:
+    """Normal numbers."""
+    from .. import random
+    return random.normal(shape, mean, stddev, dtype or "float32", seed)
+
+
+def random_uniform(shape: _Any, minval: float = 0.0, maxval: float = 1.0, dtype: _Any = None, seed: _Any = None) -> _Any:
+    """Numbers between two others."""
+    from .. import random
+    return random.uniform(shape, minval, maxval, dtype or "float32", seed)
+
+
 __getattr__ = _module_getattr(__name__)

@@ -6,6 +6,8 @@ import os as _os
 from typing import Any as _Any
 from typing import Callable as _Callable
 
+import numpy as _np
+
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
 from ..._lib import fail as _fail
@@ -58,6 +60,10 @@ class Callback(_Named):
     def on_train_end(self, logs: dict | None = None) -> None: ...
     def on_test_begin(self, logs: dict | None = None) -> None: ...
     def on_test_end(self, logs: dict | None = None) -> None: ...
+
+    def _more(self) -> list:
+        """Other callbacks that do a part of what this one does."""
+        return []
 
     def _overrides(self, *names: str) -> bool:
         return any(getattr(type(self), name) is not getattr(Callback, name) for name in names)
@@ -297,9 +303,48 @@ class TensorBoard(_Native):
     def __init__(self, log_dir: _Any = "logs", histogram_freq: int = 0, write_graph: bool = True,
                  write_images: bool = False, write_steps_per_second: bool = False, update_freq: _Any = "epoch",
                  profile_batch: _Any = 0, embeddings_freq: int = 0, embeddings_metadata: _Any = None):
-        if histogram_freq or write_images or embeddings_freq or update_freq != "epoch":
-            raise NotImplementedError("TensorBoard: the logs of epochs are written, and nothing else yet")
+        if write_images or embeddings_freq or write_steps_per_second:
+            raise NotImplementedError("TensorBoard: logs of epochs and batches, and histograms of weights, are written, "
+                                      "and nothing else yet")
         super().__init__(lambda keep: _lib.est_tensorboard_callback(keep.string(log_dir)))
+        self.log_dir, self.histogram_freq = _os.fspath(log_dir), int(histogram_freq)
+        self.update_freq = 0 if update_freq == "epoch" else 1 if update_freq == "batch" else int(update_freq)
+
+    def _more(self) -> list:
+        return [_Weights(self)] if self.histogram_freq or self.update_freq else []
+
+
+class _Weights(Callback):
+    """What TensorBoard writes beside the logs of epochs: histograms of weights, and the logs of batches."""
+
+    def __init__(self, of: TensorBoard):
+        super().__init__()
+        self._of, self._writer, self._steps = of, None, 0
+
+    def _overrides(self, *names: str) -> bool:
+        return "on_train_batch_end" in names and self._of.update_freq > 0
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        from ...summary import SummaryWriter
+        self._writer = SummaryWriter(_os.path.join(self._of.log_dir, "train"), ".v2")
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self._steps += 1
+        if self._steps % self._of.update_freq == 0:
+            self._writer.write([("scalar", f"batch_{name}", _np.float32(value)) for name, value in (logs or {}).items()],
+                               self._steps)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        freq = self._of.histogram_freq
+        if freq and epoch % freq == 0:
+            for layer in self.model.layers:
+                for weight in layer.weights:
+                    self._writer.write([("histogram", weight.name.replace(":", "_"), _np.asarray(weight.numpy()))],
+                                       epoch)
+        self._writer.flush()
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self._writer.close()
 
 
 class TerminateOnNaN(_Native):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any as _Any
 from typing import Callable as _Callable
 
+from ... import ops as _ops
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
 from ..._lib import check as _check
@@ -44,9 +45,9 @@ def _aligned(labels: _Any, predictions: _Any) -> tuple[_Node, _Node]:
     a, b = labels.shape, predictions.shape
     if a is not None and b is not None:
         if len(a) == len(b) + 1 and a[-1] == 1:
-            labels = _Node(graph, _lib.est_squeeze(labels._c, _Keep().i64s([-1])))
+            labels = _ops.squeeze(labels, -1)
         elif len(b) == len(a) + 1 and b[-1] == 1 and len(a) > 1:
-            predictions = _Node(graph, _lib.est_squeeze(predictions._c, _Keep().i64s([-1])))
+            predictions = _ops.squeeze(predictions, -1)
     return labels, predictions
 
 

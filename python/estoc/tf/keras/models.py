@@ -8,10 +8,12 @@ from typing import Any as _Any
 from typing import Sequence as _Sequence
 
 import warnings as _warnings
+import weakref as _weakref
 
 import numpy as _np
 
 from ... import data as _data
+from ... import ops as _ops
 from ..._lib import NULL as _NULL
 from ..._lib import Keep as _Keep
 from ..._lib import check as _check
@@ -45,6 +47,7 @@ from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
 
+_functional_classes: dict[type, type] = {}
 _VERBOSE = {"auto": 0, 0: 3, 1: 1, 2: 2}
 
 
@@ -82,6 +85,14 @@ class Model(_Layer):
     def __new__(cls, *args: _Any, **named: _Any) -> "Model":
         if cls is Model and (args or "inputs" in named):
             return super().__new__(Functional)
+        parts = list(args[:2]) + [named[key] for key in ("inputs", "outputs") if key in named]
+        if len(parts) == 2 and not issubclass(cls, (Functional, Sequential)) and all(
+                isinstance(leaf, _KerasTensor) for part in parts for leaf in _structure.flatten(part)):
+            # a subclass that is given inputs and outputs is functional, with what it overrides, as in Keras
+            both = _functional_classes.get(cls)
+            if both is None:
+                both = _functional_classes[cls] = type(cls.__name__, (cls, Functional), {"__module__": cls.__module__})
+            return super().__new__(both)
         return super().__new__(cls)
 
     def __init__(self, *args: _Any, name: str | None = None, trainable: bool = True, dtype: _Any = None,
@@ -266,15 +277,22 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
+        steps_per_epoch, validation_steps = (None if steps is None else int(steps)
+                                             for steps in (steps_per_epoch, validation_steps))
         if getattr(x, "_shard_policy", int)() < 0:
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
-        if type(self).train_step is not Model.train_step:
+        if self._is_traced("train_step"):
             return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight, initial_epoch,
                                     steps_per_epoch, verbose, shuffle)
         keep = _Keep()
         self._need_compiled()
         rows = _rows_of(self, x, y, sample_weight)
+        if not self.built or self.__dict__["_specs"] is None:
+            self._build_for(rows.names, rows.first())
+            if self._is_traced("train_step"):
+                return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight,
+                                        initial_epoch, steps_per_epoch, verbose, shuffle)
         network = self._ready(rows)
         members = rows.options(keep)
         if validation_data is not None:
@@ -314,6 +332,16 @@ class Model(_Layer):
         self.__dict__["history"] = history
         return history
 
+    def _is_traced(self, what: str) -> bool:
+        """Whether Python's loop runs the steps: a step is overridden, or does what networks of C do not know, a metric
+        that is written in Python or a loss of add_loss."""
+        if getattr(type(self), what) is not getattr(Model, what):
+            return True
+        metrics = [] if self._compiled is None else self._compiled.metrics
+        return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
+                   for metric in metrics) or any(layer.__dict__.get("_adds_losses") for layer in
+                                                 [self] + self._flat_layers())
+
     def _validation(self, given: _Any) -> _Any:
         if isinstance(given, _data.Dataset):
             return _rows_of(self, given)
@@ -321,9 +349,11 @@ class Model(_Layer):
 
     def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False) -> _Any:
         hooks = []
-        for callback in _structure.flatten(callbacks) if callbacks is not None else []:
+        given = _structure.flatten(callbacks) if callbacks is not None else []
+        for callback in given:
             if not isinstance(callback, _callbacks.Callback):
                 raise TypeError(f"a callback is a tf.keras.callbacks.Callback, not {callback!r}")
+        for callback in [part for callback in given for part in [callback] + callback._more()]:
             callback.set_params(params)
             callback.set_model(self)
             if isinstance(callback, _callbacks.History):
@@ -339,7 +369,7 @@ class Model(_Layer):
                  sample_weight: _Any = None, steps: int | None = None, callbacks: _Any = None,
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
-        if type(self).test_step is not Model.test_step:
+        if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, return_dict)
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
@@ -443,6 +473,7 @@ class Model(_Layer):
         from ..data import Dataset
         if isinstance(x, _data.Dataset):
             return x
+        x = tuple(x) if isinstance(x, list) and x and hasattr(x[0], "shape") else x  # several inputs
         parts = tuple(part for part in (x, y, sample_weight) if part is not None)
         rows = Dataset.from_tensor_slices(_structure.map_structure(_np.asarray, parts if len(parts) > 1 else parts[0]))
         count = len(_np.asarray(_structure.flatten(x)[0]))
@@ -550,8 +581,20 @@ class Model(_Layer):
                 print_fn(line)
 
     def _known_inputs(self) -> list | None:
-        """(name, dtype, shape with the batch) of inputs, when known before any data."""
-        return None
+        """(name, dtype, shape with the batch) of inputs, when known: from the first call, if nothing else says it."""
+        return self.__dict__.get("_called")
+
+    def _in_graph(self, *args: _Any, **named: _Any) -> _Any:
+        if self.__dict__.get("_called") is None and args and not isinstance(self, (Functional, Sequential)) or \
+                isinstance(self, Sequential) and self._input is None and self.__dict__.get("_called") is None and args:
+            form = self.__dict__.get("_input_form")
+            leaves, names = self._flat_inputs(args[0])
+            self.__dict__["_input_form"] = form if form is not None else self._input_form
+            specs = [getattr(leaf, "shape", None) for leaf in leaves]
+            if leaves and all(isinstance(leaf, _Node) and shape is not None for leaf, shape in zip(leaves, specs)):
+                self.__dict__["_called"] = [(name, leaf.dtype, (None,) + tuple(leaf.shape)[1:])
+                                            for name, leaf in zip(names, leaves)]
+        return super()._in_graph(*args, **named)
 
     def _network_from(self, specs: list) -> None:
         class _Given:
@@ -800,7 +843,7 @@ def _conform(node: _Node, wanted: _KerasTensor) -> _Node:
     have, want = node.shape, wanted.shape
     if have is not None and want is not None:
         if len(have) == len(want) + 1 and have[-1] == 1:
-            node = _Node(node.graph, _lib.est_squeeze(node._c, _Keep().i64s([-1])))
+            node = _ops.squeeze(node, -1)
         elif len(have) == len(want) - 1 and want[-1] == 1:
             node = _Node(node.graph, _lib.est_expand_dims(node._c, -1))
     if node.dtype != wanted.dtype:
@@ -833,6 +876,20 @@ class Sequential(Model):
         if not self._layers and self._input is None and layer._batch_input_shape is not None:
             self.__dict__["_input"] = _Input(batch_shape=layer._batch_input_shape, name=f"{layer.name}_input")
         self._layers.append(layer)
+        layer.__dict__["_in_sequence"] = _weakref.ref(self)
+
+    def _call_symbolic(self) -> _Any:
+        """Calls the layers one after the other as a functional model does, for their inputs and outputs."""
+        if self._input is None:
+            raise AttributeError(f"The layer {self.name} has never been called and thus has no defined input.")
+        value = self._input
+        for layer in self._layers:
+            value = layer(value)
+        return value
+
+    input = property(lambda self: self._input)
+    output = property(lambda self: self._call_symbolic())
+    outputs = property(lambda self: None if self._input is None else [self._call_symbolic()])
 
     def pop(self) -> None:
         if not self._layers:
@@ -849,18 +906,19 @@ class Sequential(Model):
         return tuple(self(self._input).shape)
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
+        if isinstance(x, dict) or _structure.is_nested(x) and len(_structure.flatten(x)) != 1:
+            return super()._flat_inputs(x)  # for a first layer that takes a dict, as DenseFeatures does
         leaves = _structure.flatten(x)
-        if len(leaves) != 1:
-            raise ValueError(f"Sequential takes one input; {len(leaves)} were given")
+        self.__dict__["_input_form"] = None
         name = self._input.name if self._input is not None else f"{self._layers[0].name}_input"
         return leaves, [name]
 
     def _pack_inputs(self, nodes: list) -> _Any:
-        return nodes[0]
+        return nodes[0] if self._input_form is None else super()._pack_inputs(nodes)
 
     def _known_inputs(self) -> list | None:
         if self._input is None:
-            return None
+            return self.__dict__.get("_called")
         return [(self._input.name, self._input.dtype, tuple(self._input.shape))]
 
     def _ensure_built(self) -> None:

@@ -398,6 +398,10 @@ class Scaffold:
                 local_init_feed_dict=local_init_feed_dict)
         self.init_op, self.local_init_op, self.summary_op = init_op, local_init_op, summary_op
 
+    def _changes(self) -> bool:
+        """Whether it asks for anything else than what is done without it."""
+        return any(item is not None for item in (self.init_op, self.local_init_op, self.summary_op))
+
     def finalize(self) -> "Scaffold":
         return self
 

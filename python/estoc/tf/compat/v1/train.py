@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from .... import cluster as _cluster
+from .... import ops as _ops
 from .... import optimizers as _optimizers
 from ...._lib import Keep as _Keep
 from ...._lib import ffi as _ffi
@@ -73,6 +74,41 @@ def _gradient(keep: _Keep, gradient: _Any) -> dict:
     return {"values": gradient._c}
 
 
+def _decayed(schedule: _Any, global_step: _Any) -> _Any:
+    """The rate at the step; without one, as where a function makes the optimizer of a canned estimator, the schedule."""
+    return schedule if global_step is None else schedule.rate(global_step)
+
+
+def exponential_decay(learning_rate: float, global_step: _Any, decay_steps: int, decay_rate: float,
+                      staircase: bool = False, name: str | None = None) -> _Any:
+    """learning_rate * decay_rate^(step / decay_steps)"""
+    return _decayed(_optimizers.exponential_decay(learning_rate, int(decay_steps), decay_rate, staircase), global_step)
+
+
+def inverse_time_decay(learning_rate: float, global_step: _Any, decay_steps: int, decay_rate: float,
+                       staircase: bool = False, name: str | None = None) -> _Any:
+    """learning_rate / (1 + decay_rate step / decay_steps)"""
+    return _decayed(_optimizers.inverse_time_decay(learning_rate, int(decay_steps), decay_rate, staircase), global_step)
+
+
+def polynomial_decay(learning_rate: float, global_step: _Any, decay_steps: int, end_learning_rate: float = 0.0001,
+                     power: float = 1.0, cycle: bool = False, name: str | None = None) -> _Any:
+    """(learning_rate - end) (1 - step / decay_steps)^power + end"""
+    return _decayed(_optimizers.polynomial_decay(learning_rate, int(decay_steps), end_learning_rate, power, cycle),
+                    global_step)
+
+
+def cosine_decay(learning_rate: float, global_step: _Any, decay_steps: int, alpha: float = 0.0,
+                 name: str | None = None) -> _Any:
+    """Half a cosine, from learning_rate to alpha * learning_rate."""
+    return _decayed(_optimizers.cosine_decay(learning_rate, int(decay_steps), alpha), global_step)
+
+
+def piecewise_constant(x: _Any, boundaries: _Any, values: _Any, name: str | None = None) -> _Any:
+    """values[0] up to and with boundaries[0], and so on."""
+    return _decayed(_optimizers.piecewise_constant(boundaries, values), x)
+
+
 class Optimizer(_optimizers.Optimizer):
     """minimize counts a step only where it is given the global step, as in TensorFlow."""
 
@@ -86,6 +122,8 @@ class Optimizer(_optimizers.Optimizer):
                  name: str | None = None, grad_loss: _Any = None) -> _Any:
         if grad_loss is not None:
             loss = loss * grad_loss
+        if loss.shape != ():
+            loss = _ops.reduce_sum(loss)
         self._check(loss, var_list)
         return _optimizers.Optimizer.minimize(self, loss, global_step, var_list, name=name or self._name,
                                               count_step=global_step is not None)

@@ -6,12 +6,19 @@ from typing import Any as _Any
 from typing import Callable as _Callable
 from typing import Sequence as _Sequence
 
+from .... import ops as _ops
 from ...._lib import Keep as _Keep
 from ...._lib import check as _check
 from ...._lib import ffi as _ffi
 from ...._lib import lib as _lib
 from ...._lib import off as _off
+from ...._tensor import as_array as _as_array
+from ...._tensor import float32 as _float32
 from ...._tensor import int64 as _int64
+from ....feature_column import Column as _Column
+from ....feature_column import c_columns as _c_columns
+from ....feature_column import c_combiner as _c_combiner
+from ....feature_column import keys_of as _keys_of
 from ....graph import Graph as _Graph
 from ....graph import Node as _Node
 from ....layers import _padding
@@ -259,6 +266,102 @@ class ReLU(Activation):
         super().__init__("relu", **named)
 
 
+class LeakyReLU(Layer):
+    """x, or alpha x below 0."""
+
+    _scoped = False
+
+    def __init__(self, alpha: float = 0.3, **named: _Any):
+        super().__init__(**named)
+        self.__dict__["alpha"] = float(alpha)
+
+    def call(self, inputs: _Any) -> _Any:
+        return inputs.graph.node(_lib.est_leaky_relu(inputs._c, self.alpha))
+
+
+class Rescaling(Layer):
+    """x times scale, plus offset."""
+
+    _scoped = False
+
+    def __init__(self, scale: float, offset: float = 0.0, **named: _Any):
+        super().__init__(**named)
+        self.__dict__.update(scale=scale, offset=offset)
+
+    def call(self, inputs: _Any) -> _Any:
+        return _ops.cast(inputs, _float32) * self.scale + self.offset
+
+
+class _Merge(Layer):
+    """A function of several inputs, element by element."""
+
+    _scoped = False
+
+    def call(self, inputs: _Any) -> _Any:
+        inputs = list(inputs)
+        if len(inputs) < 2:
+            raise ValueError(f"A merge layer should be called on a list of at least 2 inputs. Received {len(inputs)}.")
+        result = inputs[0]
+        for item in inputs[1:]:
+            result = self._two(result, item)
+        return result
+
+    @staticmethod
+    def _two(a: _Any, b: _Any) -> _Any:
+        raise NotImplementedError
+
+
+class Subtract(_Merge):
+    """The first input minus the second."""
+
+    def call(self, inputs: _Any) -> _Any:
+        if len(inputs) != 2:
+            raise ValueError(f"A `Subtract` layer should be called on exactly 2 inputs. Received {len(inputs)}.")
+        return inputs[0] - inputs[1]
+
+
+class Maximum(_Merge):
+    """The largest of its inputs."""
+
+    _two = staticmethod(_ops.maximum)
+
+
+class Minimum(_Merge):
+    """The smallest of its inputs."""
+
+    _two = staticmethod(_ops.minimum)
+
+
+class Average(_Merge):
+    """The mean of its inputs."""
+
+    _two = staticmethod(_ops.add)
+
+    def call(self, inputs: _Any) -> _Any:
+        return super().call(inputs) / float(len(inputs))
+
+
+class GlobalAveragePooling1D(Layer):
+    """The mean over the steps of [batch, steps, features]."""
+
+    _scoped = False
+
+    def __init__(self, data_format: _Any = None, keepdims: bool = False, **named: _Any):
+        _channels_last(data_format)
+        super().__init__(**named)
+        self.__dict__["keepdims"] = keepdims
+
+    def call(self, inputs: _Any) -> _Any:
+        return _ops.reduce_mean(inputs, 1, self.keepdims)
+
+
+class GlobalMaxPooling1D(GlobalAveragePooling1D):
+    """The largest of each feature over the steps."""
+
+    def call(self, inputs: _Any) -> _Any:
+        return _ops.reduce_max(inputs, 1, self.keepdims)
+
+
 class Softmax(Activation):
     def __init__(self, axis: int = -1, **named: _Any):
         if axis != -1:
@@ -387,6 +490,63 @@ class MultiHeadAttention(_NativeLayer):
         return super()._call_in(graph, (inputs,), {}, training)
 
 
+# --- feature columns --------------------------------------------------------------------------------------------------
+
+
+class _Columns(_NativeLayer):
+    """A layer over feature columns. It is called with a dict of features by key."""
+
+    _inner = ""  # the scope of the variables within that of the layer
+
+    def __init__(self, feature_columns: _Any, linear_units: int, combiner: str | None, trainable: bool, named: dict):
+        columns = [feature_columns] if isinstance(feature_columns, _Column) else list(feature_columns)
+        if not columns:
+            raise ValueError("feature_columns must not be empty.")
+
+        def make(keep: _Keep) -> _Any:
+            own = keep.new("py_columns *")
+            own.columns = _c_columns(keep, columns)
+            own.keys = keep.strings(self._keys)
+            own.linear_units, own.combiner = linear_units, _c_combiner(combiner)
+            return _lib.py_columns_layer(own, keep.string(self.name))
+
+        super().__init__(make, trainable=trainable, **named)
+        self.__dict__["_keys"] = _keys_of(columns)
+        self.__dict__["feature_columns"] = columns
+
+    def __call__(self, *args: _Any, **named: _Any) -> _Any:
+        from ..._eager import Tensor
+        if args and isinstance(args[0], dict):
+            args = ({key: Tensor(_as_array(value)) if isinstance(value, (list, tuple)) else value
+                     for key, value in args[0].items()},) + args[1:]
+        return super().__call__(*args, **named)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        features = args[0]
+        if not isinstance(features, dict):
+            raise ValueError(f"We expected a dictionary here. Instead we got: {features!r}")
+        missing = [key for key in self._keys if key not in features]
+        if missing:
+            raise ValueError(f"Feature {missing[0]} is not in features dictionary. There are: {', '.join(features)}")
+        first = graph not in self._in_graphs
+        result = super()._call_in(graph, ([features[key] for key in self._keys],), {}, training)
+        for variable in self._in_graphs[graph] if first else ():
+            variable._shown = variable._shown.replace(f"{self.name}/{self._inner}/", f"{self.name}/")
+        return result
+
+    def build(self, input_shape: _Any) -> None:
+        """Its variables do not depend on the shapes of features, but are made by the first call."""
+
+
+class DenseFeatures(_Columns):
+    """Dense columns side by side, in the order of their names: [batch, sum of widths]."""
+
+    _inner = "input_layer"
+
+    def __init__(self, feature_columns: _Any, trainable: bool = True, name: str | None = None, **named: _Any):
+        super().__init__(feature_columns, 0, None, trainable, {"name": name, **named})
+
+
 # --- preprocessing ----------------------------------------------------------------------------------------------------
 
 
@@ -416,8 +576,9 @@ class StringLookup(_Adapting):
                  invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
                  **named: _Any):
         _refuse(idf_weights=idf_weights, invert=invert, sparse=sparse, pad_to_max_tokens=pad_to_max_tokens)
-        if output_mode != "int" or oov_token != "[UNK]":
-            raise NotImplementedError("StringLookup: output_mode is \"int\" and oov_token \"[UNK]\"")
+        if output_mode not in ("int", *CategoryEncoding._MODES) or oov_token != "[UNK]":
+            raise NotImplementedError("StringLookup: output_mode is \"int\", \"one_hot\", \"multi_hot\" or \"count\", "
+                                      "and oov_token \"[UNK]\"")
         words = None if vocabulary is None or isinstance(vocabulary, str) else [
             word.decode() if isinstance(word, bytes) else str(word) for word in _list(vocabulary)]
 
@@ -429,7 +590,20 @@ class StringLookup(_Adapting):
             return _lib.est_layer_string_lookup(out, keep.string(self.name))
 
         super().__init__(make, **named)
-        self.__dict__["num_oov_indices"] = num_oov_indices
+        self.__dict__.update(num_oov_indices=num_oov_indices, output_mode=output_mode, mask_token=mask_token)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        ids = super()._call_in(graph, args, named, training)
+        if self.output_mode == "int":
+            return ids
+        if "_encoding" not in self.__dict__:  # its size is known after adapt
+            self.__dict__["_encoding"] = CategoryEncoding(self.vocabulary_size(), self.output_mode,
+                                                          name=f"{self.name}_encoding")
+        return self.__dict__["_encoding"]._call_in(graph, (ids,), {}, training)
+
+    def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        self.__dict__.pop("_encoding", None)
+        super().adapt(data, batch_size, steps)
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
         lookup = _lib.est_layer_vocabulary(self._layer())
@@ -443,6 +617,38 @@ class StringLookup(_Adapting):
         return len(self.get_vocabulary())
 
     vocab_size = vocabulary_size
+
+
+class IntegerLookup(StringLookup):
+    """Integers to ids: a StringLookup of their decimal digits."""
+
+    def __init__(self, max_tokens: int | None = None, num_oov_indices: int = 1, mask_token: int | None = None,
+                 oov_token: int = -1, vocabulary: _Any = None, vocabulary_dtype: str = "int64", idf_weights: _Any = None,
+                 invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
+                 **named: _Any):
+        if isinstance(vocabulary, str):
+            raise NotImplementedError("IntegerLookup: the vocabulary is a list of integers")
+        words = None if vocabulary is None else [str(int(number)) for number in _list(vocabulary)]
+        super().__init__(max_tokens, num_oov_indices, None if mask_token is None else str(int(mask_token)), "[UNK]",
+                         words, idf_weights, "utf-8", invert, output_mode, sparse, pad_to_max_tokens, **named)
+        self.__dict__["oov_token"] = int(oov_token)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        ids = _Node(graph, _lib.est_as_string(_Node(graph, _lib.est_cast(args[0]._c, _int64.number))._c))
+        return super()._call_in(graph, (ids,) + args[1:], named, training)
+
+    def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        from ....data import Dataset
+        from ..._eager import eager, unwrap
+        from .... import ops
+        if isinstance(data, Dataset):
+            super().adapt(data.map_graph(lambda row: ops.as_string(ops.cast(row, _int64))), batch_size, steps)
+            return
+        texts = eager(ops.as_string)(_as_array(unwrap(data)).astype("int64"))
+        super().adapt(texts, batch_size, steps)
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list:
+        return [self.oov_token if word == "[UNK]" else int(word) for word in super().get_vocabulary()]
 
 
 def _list(values: _Any) -> list:
@@ -515,6 +721,22 @@ def add(inputs: _Sequence, **named: _Any) -> _Any:
 
 def multiply(inputs: _Sequence, **named: _Any) -> _Any:
     return Multiply(**named)(inputs)
+
+
+def average(inputs: _Sequence, **named: _Any) -> _Any:
+    return Average(**named)(inputs)
+
+
+def subtract(inputs: _Sequence, **named: _Any) -> _Any:
+    return Subtract(**named)(inputs)
+
+
+def maximum(inputs: _Sequence, **named: _Any) -> _Any:
+    return Maximum(**named)(inputs)
+
+
+def minimum(inputs: _Sequence, **named: _Any) -> _Any:
+    return Minimum(**named)(inputs)
 
 
 from . import experimental  # noqa: E402,F401
