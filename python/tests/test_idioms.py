@@ -250,6 +250,17 @@ def test_tensorboard_writes_weights_and_batches(tmp_path, rows):
     assert tags.count("batch_loss") == 2 * -(-len(x) // 10) // 2
 
 
+def test_shapes_of_random_numbers_are_known_when_they_are_run():
+    @tf.function
+    def noise(x):
+        rows = tf.shape(x)[0]
+        return tf.random.normal([rows, 3]), tf.keras.backend.random_normal(shape=(rows, tf.shape(x)[1]))
+
+    for n in (2, 5):
+        normal, of_keras = noise(tf.ones([n, 4]))
+        assert normal.shape == (n, 3) and of_keras.shape == (n, 4) and float(tf.math.reduce_std(normal)) > 0
+
+
 def test_functions_are_run_eagerly_on_demand():
     seen = []
     function = tf.function(lambda x: seen.append(x) or x + 1.0)

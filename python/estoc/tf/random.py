@@ -49,6 +49,10 @@ def _draw(build: _Callable, *inputs: _Any) -> _Any:
 
 
 def _shape(shape: _Any) -> _Any:
+    if isinstance(shape, (list, tuple)):
+        node = next((item for item in shape if isinstance(item, _Node)), None)
+        if node is not None:  # sizes that are known when it is run
+            return _ops.stack([_ops.cast(_as_node(item, node.graph), "int32") for item in shape])
     return shape if isinstance(shape, _Node) else _np.asarray(_unwrap(shape), _np.int32).reshape(-1)
 
 
