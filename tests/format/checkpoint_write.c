@@ -246,8 +246,9 @@ static void fail_each(fault_kind kind)
         check(est_dir_remove(at("fault")));
         check(est_checkpoint_write(at("fault/m-1"), EST_NAMED_TENSORS({ "w", ones }), &latest));
         fault_arm(&f);
-        status = est_checkpoint_write(at("fault/m-2"), EST_NAMED_TENSORS({ "w", twos }),
-                                      EST_CHECKPOINT_WRITE(.latest = true, .objects = { &(est_saved_object){ .key = "w" }, 1 }));
+        status = est_checkpoint_write(
+            at("fault/m-2"), EST_NAMED_TENSORS({ "w", twos }),
+            EST_CHECKPOINT_WRITE(.latest = true, .objects = { &(est_saved_object){ .key = "w" }, 1 }));
         (void)fault_end(&f);
         value = first_of(at("fault"));
         assert_true(status != EST_OK || value == 2);
