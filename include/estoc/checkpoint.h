@@ -137,6 +137,12 @@ typedef struct est_checkpoint_write_options {
 EST_API EST_MUST_CHECK est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
                                                        const est_checkpoint_write_options *options);
 
+/* Writes the file `checkpoint` of a directory in one step: these checkpoints, paths within the directory, the oldest
+ * first, are those that are kept, and the last is the latest. `times`: when each was written, in seconds since 1970;
+ * n 0: not said. `preserved`: the time of the last one that is never removed; 0: not said. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_mark(const char *dir, est_strings paths, est_f64s times,
+                                                      double preserved);
+
 #ifdef __cplusplus
 }
 #endif

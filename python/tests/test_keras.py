@@ -104,7 +104,7 @@ def test_wrong_calls_say_what_is_wrong(call, text):
 
 @pytest.mark.parametrize("call", [
     lambda: tf.keras.layers.Dense(1, kernel_constraint=object()), lambda: tf.keras.layers.Embedding(2, 2, mask_zero=True),
-    lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(weight_decay=0.1),
+    lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(use_ema=True),
     lambda: dense_model(tf).save("m.h5"), lambda: dense_model(tf).save_weights("w.h5"),
     lambda: tf.keras.models.load_model("x"), lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),

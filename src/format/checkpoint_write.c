@@ -199,3 +199,41 @@ est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
     est_arena_free(p.arena);
     return status;
 }
+
+static est_status fill_state(est_checkpoint_state *state, est_strings paths, est_f64s times, double preserved)
+{
+    for (int i = 0; i < paths.n; i++) {
+        if (paths.data[i] == NULL || paths.data[i][0] == '\0') {
+            return est_fail(EST_INVALID_ARGUMENT, "checkpoint %d to mark has no path", i);
+        }
+        EST_TRY(est_checkpoint_state_add_path(state, paths.data[i]));
+    }
+    for (int i = 0; i < times.n; i++) EST_TRY(est_checkpoint_state_add_timestamp(state, times.data[i]));
+    state->last_preserved_timestamp = preserved;
+    state->has_last_preserved       = preserved != 0;
+    return est_checkpoint_state_set_latest(state, paths.data[paths.n - 1]);
+}
+
+est_status est_checkpoint_mark(const char *dir, est_strings paths, est_f64s times, double preserved)
+{
+    est_checkpoint_state state = { 0 };
+    char                *path  = NULL;
+    est_status           status;
+
+    EST_REQUIRE(dir);
+    EST_REQUIRE_LIST("paths", paths);
+    EST_REQUIRE_LIST("times", times);
+    if (paths.n < 1 || (times.n != 0 && times.n != paths.n)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_checkpoint_mark: %d paths and %d times; give one path at least, and no times or one for "
+                        "each",
+                        (int)paths.n, (int)times.n);
+    }
+    status = fill_state(&state, paths, times, preserved);
+    if (status == EST_OK) status = est_dir_create(dir);
+    if (status == EST_OK) status = est_checkpoint_join(dir, STATE_FILE, &path);
+    if (status == EST_OK) status = est_checkpoint_state_write(&state, path);
+    est_checkpoint_state_clear(&state);
+    est_free(path);
+    return status;
+}

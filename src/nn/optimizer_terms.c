@@ -29,6 +29,7 @@ static void put_schedule(est_strbuf *out, const est_schedule *s)
     put_number(out, "warmup_start", s->warmup_start);
     put_flag(out, "staircase", s->staircase);
     put_flag(out, "cycle", s->cycle);
+    put_flag(out, "after the warm-up", s->after_warmup);
     for (int64_t i = 0; i < s->boundaries.n && s->values.data != NULL; i++) {
         est_strbuf_printf(out, ", %.9g until %lld", s->values.data[i], (long long)s->boundaries.data[i]);
     }

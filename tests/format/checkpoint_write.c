@@ -172,6 +172,23 @@ TEST(refused)
     assert_int_equal(count_files(at("no")), 0);
 }
 
+TEST(mark)
+{
+    char latest[EST_CHECKPOINT_PATH_MAX];
+
+    check(est_checkpoint_write(at("mark/a-1"), EST_NAMED_TENSORS({ "w", ones }), NULL));
+    check(est_checkpoint_write(at("mark/a-2"), EST_NAMED_TENSORS({ "w", twos }), NULL));
+    check(est_checkpoint_mark(at("mark"), EST_STRINGS("a-2", "a-1"), EST_F64S(1.5, 2.5), 1.5));
+    check(est_checkpoint_latest(at("mark"), latest));
+    assert_string_equal(latest, at("mark/a-1"));
+    assert_true(first_of(at("mark")) == 1);
+    check(est_checkpoint_mark(at("mark"), EST_STRINGS("a-2"), (est_f64s){ 0 }, 0));
+    assert_true(first_of(at("mark")) == 2);
+    assert_int_equal(est_checkpoint_mark(at("mark"), (est_strings){ 0 }, (est_f64s){ 0 }, 0), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_checkpoint_mark(at("mark"), EST_STRINGS("a-2"), EST_F64S(1, 2), 0), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_checkpoint_mark(at("mark"), EST_STRINGS("a", ""), (est_f64s){ 0 }, 0), EST_INVALID_ARGUMENT);
+}
+
 /* A root with a module, whose two variables are one tensor each; the second is a slot for the first. */
 static const est_saved_object objects[] = {
     { .children   = (const est_saved_child[]){ { "module", 1 }, { "again", 1 } },

@@ -13,6 +13,7 @@ from .. import cluster as _cluster
 from ..checkpoint import latest_checkpoint, list_variables, load_checkpoint, load_variable  # noqa: F401
 from ..cluster import ClusterSpec  # noqa: F401
 from ._absent import module_getattr as _module_getattr
+from ._checkpoint import Checkpoint, CheckpointManager, get_checkpoint_state  # noqa: F401
 
 
 class Server(_cluster.Server):
@@ -102,5 +103,4 @@ class Example:
         return _io.serialize_example({name: feature._array() for name, feature in self.features.feature.items()})
 
 
-__getattr__ = _module_getattr(__name__, {
-    "Checkpoint": "estoc.save_checkpoint writes named arrays; tf.train.load_checkpoint reads"})
+__getattr__ = _module_getattr(__name__)

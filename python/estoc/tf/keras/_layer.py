@@ -190,6 +190,7 @@ class Layer(Named):
                  **named: Any):
         d = self.__dict__
         d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
+        d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
         d["_built_in"] = weakref.WeakSet()
@@ -224,7 +225,10 @@ class Layer(Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
+        self._tracked.pop(key, None)
         for leaf in _structure.flatten(value):
+            if isinstance(leaf, (Layer, Variable)) and leaf is not self:
+                self._tracked[key] = value
             if isinstance(leaf, Layer) and leaf is not self and not any(leaf is item for item in self._layers):
                 from .metrics import Metric
                 (self._own_metrics if isinstance(leaf, Metric) else self._layers).append(leaf)
@@ -389,6 +393,18 @@ class Layer(Named):
     def output(self) -> Any:
         """What it gave, for another model of the same layers."""
         return self._symbolic_call()[1]
+
+    def _checkpoint_parts(self) -> list:
+        """What tf.train.Checkpoint knows of this layer, by name: attributes, and variables by the names of
+        add_weight."""
+        from .metrics import Metric
+        found = [(key, value) for key, value in self._tracked.items() if not isinstance(value, Metric)]
+        known = {id(value) for _, value in found}
+        for variable in self._own_weights:
+            name = variable._shown.rsplit(":", 1)[0].rsplit("/", 1)[-1]
+            if id(variable) not in known and name not in self._tracked:
+                found.append((name, variable))
+        return found
 
     # --- losses ---
 
@@ -597,6 +613,24 @@ class NativeLayer(Layer):
         self.__dict__["built"] = True
         result = Node(graph, result)
         return result if self._after is None else self._after(result)
+
+    _object_names: dict = {}  # first parts of names of variables, and what Keras calls these objects
+
+    def _checkpoint_parts(self) -> list:
+        """The variables, by what follows the name of the layer in theirs."""
+        from .._checkpoint import Part
+        top: dict[str, Any] = {}
+        for variable in self._in_graphs.get(self._world_now().graph, ()):
+            *above, name = variable._shown.rsplit(":", 1)[0].split(f"{self._name}/", 1)[-1].split("/")
+            place = top
+            for part in above:
+                place = place.setdefault(self._object_names.get(part, part), {})
+            place[name] = variable
+
+        def made(place: dict) -> list:
+            return [(name, Part(made(item)) if isinstance(item, dict) else item) for name, item in place.items()]
+
+        return super()._checkpoint_parts() + made(top)
 
     def _ensure_built(self) -> None:
         if not self.built and self._batch_input_shape is not None and default_graph() is None:

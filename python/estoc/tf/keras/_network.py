@@ -2,6 +2,7 @@
 """The network of a model in C: what compile, fit, evaluate, predict and save are."""
 from __future__ import annotations
 
+import re
 import weakref
 from typing import Any, Sequence
 
@@ -54,6 +55,7 @@ class Network:
             self._world.use(self)
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
+        self.optimizer: Any = None  # of compile
 
     # --- variables ---
 
@@ -89,7 +91,7 @@ class Network:
         session = lib.est_network_session(self._c)
         if session == NULL:
             return
-        for variable, name in self._pairs():
+        for variable, name in self._pairs() + self._slot_pairs():
             check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes))))
         self._version = self._world.version
 
@@ -100,12 +102,67 @@ class Network:
         session = lib.est_network_session(self._c)
         if session == NULL or world.is_remote:
             return
-        out = ffi.new("est_tensor **")
-        for variable, name in self._pairs():
-            check(lib.est_session_read(session, name, out))
-            check(lib.est_session_write(world.session(), variable._bytes, take_tensor(out[0])))
+        self._copy_back(self._pairs() + self._slot_pairs())
         world.changed()
         self._version = world.version
+
+    def _copy_back(self, pairs: list) -> None:
+        session, out = lib.est_network_session(self._c), ffi.new("est_tensor **")
+        for variable, name in pairs:
+            check(lib.est_session_read(session, name, out))
+            check(lib.est_session_write(self._world.session(), variable._bytes, take_tensor(out[0])))
+
+    # --- the optimizer ---
+
+    def _all_names(self) -> list[str]:
+        graph = self._own_graph()
+        span = lib.est_global_variables(graph._c) if graph is not None else None
+        return [] if span is None else [text(lib.est_node_name(span.data[i])) for i in range(span.n)]
+
+    def _slot_pairs(self) -> list[tuple[Variable, bytes]]:
+        """Slots and counters of the optimizer in the world, and the names of the same ones here."""
+        bound = self.optimizer._bound.get(self._world) if self.optimizer is not None else None
+        names = self._all_names() if bound is not None else []
+        prefix = self._prefix(names)
+        if prefix is None:
+            return []
+        found, known = [], set(names)
+        here = {id(variable): name.decode() for variable, name in self._pairs()}
+        slots = {f"{prefix}/{here.get(variable)}/{kind}": slot for (variable, kind), slot in bound.slots.items()}
+        slots["global_step"] = bound.iterations
+        slots.update({f"{prefix}/{name}": number for name, number in bound.numbers.items()})
+        return [(slot, name.encode()) for name, slot in slots.items() if name in known]
+
+    def _prefix(self, names: list[str]) -> str | None:
+        """Of the names of the optimizer's variables: the last compile has the highest number; None: nothing was
+        trained yet."""
+        rule = re.escape(self.optimizer._rule) if self.optimizer is not None else ""
+        found = [re.match(rf"(training/{rule}(?:_(\d+))?)/", name) for name in names]
+        numbers = {int(match.group(2) or 0): match.group(1) for match in found if match}
+        return numbers[max(numbers)] if numbers else None
+
+    def build_training(self, rows: Any) -> None:
+        """The function of training, with the slots of the optimizer, unless it is there."""
+        if self._prefix(self._all_names()) is not None:
+            return
+        like, keep = rows.dataset, None
+        if like is None:
+            one = _data.Dataset.from_tensor_slices({name: array[:1] for name, array in rows.arrays}).batch(1)
+            pointer, keep = one._finish(0)
+            like = owned(pointer, "est_dataset_free", parents=(keep, one))
+        check(lib.est_network_build(self._c, like))
+        self._version = -1
+
+    def give_slots(self) -> None:
+        """Gives the world the slots of a network that has trained."""
+        if lib.est_network_session(self._c) != NULL and not self._world.is_remote:
+            self._copy_back(self._slot_pairs())
+
+    def note_trained(self, optimizer: Any) -> None:
+        """Makes the slots in the world that the network has here."""
+        model = self._model()
+        if model is not None and self.optimizer is optimizer and self._prefix(self._all_names()) is not None:
+            optimizer._make_slots(self._world, model.trainable_variables)
 
     def close(self) -> None:
         """Ends the job of parameter servers."""

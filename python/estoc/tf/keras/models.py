@@ -34,6 +34,7 @@ from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
 from .._world import _seed
 from .._world import current_strategy as _current_strategy
+from .._world import restorations as _restorations
 from . import callbacks as _callbacks
 from . import losses as _losses
 from . import metrics as _metrics
@@ -143,6 +144,22 @@ class Model(_Layer):
         found = [variable for layer in self._layers for variable in layer._ordered_weights()] + list(self._own_weights)
         return list({id(variable): variable for variable in found}.values())
 
+    def _checkpoint_layers(self) -> list:
+        """Layers by the names that checkpoints have for them; a subclass has attributes only."""
+        return []
+
+    def _weighted_layers(self) -> list:
+        self._ensure_built()
+        graph = self._world_now().graph
+        weighted = [layer for layer in self._layers if layer._collect(graph)]
+        return [(f"layer_with_weights-{i}", layer) for i, layer in enumerate(weighted)]
+
+    def _checkpoint_parts(self) -> list:
+        found = self._checkpoint_layers() + super()._checkpoint_parts()
+        if self.optimizer is not None:
+            found.append(("optimizer", self.optimizer))
+        return found
+
     # --- inputs ---
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
@@ -214,6 +231,8 @@ class Model(_Layer):
             weighted_metrics=keep.span("est_strings", "char *", weighted),
             label=keep.string(label))))
         network._keep.append((keep, compiled))
+        network.optimizer = self.optimizer
+        self.optimizer._compiled.add(network)
 
     def _need_compiled(self) -> None:
         if self._compiled is None:
@@ -249,6 +268,17 @@ class Model(_Layer):
             self._in_graph(self._pack_inputs(nodes))
         self.__dict__["_specs"] = specs
         self.__dict__["built"] = True
+
+    def _bring_optimizer(self, rows: _Any) -> None:
+        """Before training: gives the network what the optimizer has in the world, from loops or a checkpoint."""
+        world, optimizer = self._world_now(), self.optimizer
+        bound = optimizer._bound.get(world)
+        if world.is_remote or not _restorations and (bound is None or not bound.trained and not int(bound.iterations)):
+            return
+        optimizer._make_slots(world, self.trainable_variables)
+        world.session()  # what waits for the slots gets them now
+        self._network.build_training(rows)
+        self._network.take()
 
     # --- the learning rate ---
 
@@ -294,6 +324,7 @@ class Model(_Layer):
                 return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight,
                                         initial_epoch, steps_per_epoch, verbose, shuffle)
         network = self._ready(rows)
+        self._bring_optimizer(rows)
         members = rows.options(keep)
         if validation_data is not None:
             members.update(self._validation(validation_data).options(keep, "validation", "validation_arrays"))
@@ -406,6 +437,8 @@ class Model(_Layer):
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
+        if function == "est_network_train_on_batch":
+            self._bring_optimizer(rows)
         n = _lib.est_network_metrics(network._c)
         values = _ffi.new("double[]", n)
         _check(getattr(_lib, function)(network._c, rows.named(keep), values))
@@ -731,7 +764,7 @@ class Functional(Model):
             if not isinstance(item, _KerasTensor) or item._call is not None:
                 raise ValueError("Found unexpected instance while processing input tensors for keras functional model. "
                                  f"Expecting KerasTensor which is from tf.keras.Input(). Got: {item!r}")
-        d["_calls"] = self._order(outputs)
+        d["_calls"] = self._by_depth(self._order(outputs))
         for call in d["_calls"]:
             if call.layer is not None and not any(call.layer is layer for layer in self._layers):
                 self._layers.append(call.layer)
@@ -767,6 +800,42 @@ class Functional(Model):
         for leaf in _structure.flatten(outputs):
             visit(leaf)
         return order
+
+    def _by_depth(self, calls: list) -> list:
+        """The order of Keras, in which checkpoints number layers: by the distance from the outputs, and then as a walk
+        from the outputs meets the layers."""
+        depth: dict[int, int] = {}
+        of_layer: dict[int, int] = {}
+        index: dict[int, int] = {}
+
+        def parents(call: _Any) -> list:
+            found = [leaf._call for leaf in _structure.flatten((call.positional, call.named))
+                     if isinstance(leaf, _KerasTensor) and leaf._call is not None]
+            return list({id(item): item for item in found}.values())
+
+        def visit(call: _Any) -> None:
+            if id(call.layer or call) not in index:
+                index[id(call.layer or call)] = len(index)
+            elif id(call) in seen:
+                return
+            seen.add(id(call))
+            for parent in parents(call):
+                visit(parent)
+
+        seen: set = set()
+        for leaf in _structure.flatten(self._outputs):
+            if isinstance(leaf, _KerasTensor) and leaf._call is not None:
+                visit(leaf._call)
+        for call in reversed(calls):
+            own = id(call.layer or call)
+            deep = max(depth.get(id(call), 0), of_layer.get(own, 0))
+            depth[id(call)] = of_layer[own] = deep
+            for parent in parents(call):
+                depth[id(parent)] = max(depth.get(id(parent), 0), deep + 1)
+        return sorted(calls, key=lambda call: (-depth[id(call)], index[id(call.layer or call)]))
+
+    def _checkpoint_layers(self) -> list:
+        return self._weighted_layers()  # "layer-<i>" counts inputs, which are no layers here
 
     def _names(self) -> list[str]:
         if isinstance(self._inputs, dict):
@@ -890,6 +959,9 @@ class Sequential(Model):
     input = property(lambda self: self._input)
     output = property(lambda self: self._call_symbolic())
     outputs = property(lambda self: None if self._input is None else [self._call_symbolic()])
+
+    def _checkpoint_layers(self) -> list:
+        return self._weighted_layers() + [(f"layer-{i}", layer) for i, layer in enumerate(self._layers)]
 
     def pop(self) -> None:
         if not self._layers:

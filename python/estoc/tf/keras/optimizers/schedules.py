@@ -87,10 +87,14 @@ class CosineDecay(_Native):
 
     def __init__(self, initial_learning_rate: float, decay_steps: int, alpha: float = 0.0, name: str | None = None,
                  warmup_target: _Any = None, warmup_steps: int = 0):
-        if warmup_target is not None or warmup_steps:
-            raise NotImplementedError("CosineDecay: warmup does not exist yet")
-        super().__init__(lambda keep: _lib.est_cosine_decay(initial_learning_rate, int(decay_steps), alpha),
-                         {"initial_learning_rate": initial_learning_rate, "decay_steps": decay_steps, "alpha": alpha})
+        def make(keep: _Keep) -> _Any:
+            if warmup_target is None:
+                return _lib.est_cosine_decay(initial_learning_rate, int(decay_steps), alpha)
+            return _lib.est_warmup_before(_lib.est_cosine_decay(warmup_target, int(decay_steps), alpha),
+                                          int(warmup_steps), initial_learning_rate)
+
+        super().__init__(make, {"initial_learning_rate": initial_learning_rate, "decay_steps": decay_steps,
+                                "alpha": alpha, "warmup_target": warmup_target, "warmup_steps": warmup_steps})
 
 
 class CosineDecayRestarts(_Native):
