@@ -44,6 +44,9 @@ class Network:
         members = {"name": keep.string(model.name), "user": self._handle.pointer,
                    "strategy": strategy._c if strategy is not None else None,
                    "seed": model._seed_of_network()}
+        self.outputs = model._outputs_of_network()
+        if len(self.outputs) > 1:
+            members["outputs"] = keep.strings(self.outputs)
         if inputs is not None:
             members["inputs"] = keep.span("est_network_inputs", "est_network_input", [
                 {"name": keep.string(name), "dtype": as_dtype(dtype).number, "shape": c_shape(shape)}
@@ -186,13 +189,15 @@ class Network:
         with graph.as_default():
             result = model._in_graph(model._pack_inputs(nodes), training=training)
         leaves = _structure.flatten(result)
-        if len(leaves) != 1 or not isinstance(leaves[0], Node):
-            raise NotImplementedError("compile and fit work for models with one output; call the model in a "
-                                      "tf.function and write the loop, or give each output a model of its own")
+        if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
+            raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
         for layer in [model] + model._flat_layers():
             if layer._losses.get(graph):
                 raise NotImplementedError(f"{layer.name} uses add_loss, which fit does not know; override train_step")
-        return leaves[0]
+        if len(leaves) == 1:
+            return leaves[0]
+        keep = Keep()
+        return Node(graph, lib.est_outputs(keep.span("est_nodes", "est_node", [leaf._c for leaf in leaves])))
 
 
 @node_callback("py_on_network", lambda graph, inputs, training, user: graph)
@@ -245,14 +250,31 @@ class Rows:
         return [(as_dtype(by_name[name].dtype), (None,) + by_name[name].shape[1:]) for name in self.names]
 
 
-def labels_of(names: Sequence[str]) -> tuple[str, str]:
-    """Names for labels and weights that no input has."""
-    label, weight = "label", "sample_weight"
-    while label in names:
-        label += "_1"
+def labels_of(names: Sequence[str], outputs: Sequence[str] = ("",)) -> tuple[list[str], str]:
+    """Names for the labels of outputs and for the weights that no input has."""
+    labels, weight = ["label"] if len(outputs) == 1 else [f"label/{output}" for output in outputs], "sample_weight"
+    while any(label in names for label in labels):
+        labels = [label + "_1" for label in labels]
     while weight in names:
         weight += "_1"
-    return label, weight
+    return labels, weight
+
+
+def by_output(model: Any, outputs: Sequence[str], given: Any, what: str) -> list:
+    """One of `given` for each output: by the names of outputs, by the keys of a dict that the model gives, or in their
+    order; None: there is none for an output."""
+    if len(outputs) == 1 and not isinstance(given, (dict, list, tuple)):
+        return [given]
+    if isinstance(given, dict):
+        keys = model._output_keys()
+        unknown = [key for key in given if key not in outputs and key not in keys]
+        if unknown:
+            raise ValueError(f"Found unexpected keys that do not correspond to any Model output: {set(unknown)}. "
+                             f"Expected: {list(outputs)}")
+        return [given.get(name, given.get(key)) for name, key in zip(outputs, keys)]
+    if not isinstance(given, (list, tuple)) or len(given) != len(outputs):
+        raise ValueError(f"{what}: the model has {len(outputs)} outputs, {', '.join(outputs)}; got {given!r}")
+    return list(given)
 
 
 def _floats(array: np.ndarray) -> np.ndarray:
@@ -271,10 +293,19 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     rows = Rows(names)
     wanted = _wanted(model)
     rows.arrays = [(name, _ranked(_floats(np.asarray(leaf)), wanted.get(name))) for name, leaf in zip(names, leaves)]
-    label, weight = labels_of(names)
+    several = isinstance(y, dict) or isinstance(y, (list, tuple)) and len(y) > 0 and all(
+        hasattr(item, "shape") for item in y)
+    if several:
+        model._know_outputs(rows)
+    outputs = model._outputs_of_network() if several else [""]
+    several = several and (isinstance(y, dict) or len(outputs) == len(y))
+    labels, weight = labels_of(names, outputs)
     if y is not None:
-        labels = np.asarray(_plain(y))
-        rows.arrays.append((label, labels.astype(np.float32) if labels.dtype == np.float64 else labels))
+        values = by_output(model, outputs, y, "y") if several else [y]
+        for label, value in zip(labels, values):
+            if value is not None:
+                array = np.asarray(_plain(value))
+                rows.arrays.append((label, array.astype(np.float32) if array.dtype == np.float64 else array))
     if sample_weight is not None:
         rows.arrays.append((weight, np.asarray(_plain(sample_weight), np.float32)))
     sizes = {array.shape[0] for _, array in rows.arrays}
@@ -314,20 +345,30 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
     leaves, names = model._flat_inputs(_number(x_form))
     order = [int(leaf) for leaf in leaves]  # of the inputs among the leaves of x
     n_x = len(_nest.flatten(x_form))
-    label, weight = labels_of(names)
     own = dataset._names
     new: dict[str, str] = {}
     for position, name in zip(order, names):
         new[own[position]] = name
-    at = n_x
-    for part, name in zip(parts[1:], (label, weight)):
-        count = len(_nest.flatten(part))
-        if count != 1:
-            raise NotImplementedError("fit works for one label; several do not exist yet")
-        new[own[at]] = name
-        at += count
     shapes, wanted = dataset._shapes(), _wanted(model)
     rows = Rows(names)
+    if len(parts) > 1:
+        several = len(_nest.flatten(parts[1])) > 1 or isinstance(parts[1], dict)
+        if several:
+            rows.specs = [(name, shapes[own[position]]) for position, name in zip(order, names)]
+            rows.dataset = dataset  # for `first`
+            model._know_outputs(rows)
+        outputs = model._outputs_of_network() if several else [""]
+        labels, weight = labels_of(names, outputs)
+        numbers = iter(range(n_x, n_x + len(_nest.flatten(parts[1]))))
+        places = _nest.pack(parts[1], list(numbers))
+        for label, place in zip(labels, by_output(model, outputs, places, "labels") if several else
+                                _nest.flatten(places)):
+            if place is not None:
+                new[own[place]] = label
+        if len(parts) > 2:
+            if len(_nest.flatten(parts[2])) != 1:
+                raise NotImplementedError("sample weights are those of all outputs: one component")
+            new[own[n_x + len(_nest.flatten(parts[1]))]] = weight
 
     def build(stage: Any) -> Any:
         return _converted(dataset._chain(stage), new, shapes, wanted)

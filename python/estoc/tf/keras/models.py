@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os as _os
+import re as _re
 import tempfile as _tempfile
 from typing import Any as _Any
 from typing import Sequence as _Sequence
@@ -44,6 +45,7 @@ from ._layer import KerasTensor as _KerasTensor
 from ._layer import Layer as _Layer
 from ._layer import build_in as _build_in
 from ._network import Network as _Network
+from ._network import by_output as _by_output
 from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
@@ -110,6 +112,7 @@ class Model(_Layer):
         d["_compiled"] = None
         d["_specs"] = None  # of inputs, when known: (dtype, shape)
         d["_input_form"] = None
+        d["_output_form"] = None  # the structure of what a call gives, when known
         d["_steps"] = {}
 
     @property
@@ -176,6 +179,35 @@ class Model(_Layer):
     def _takes_tuple(self, form: tuple) -> bool:
         return False
 
+    # --- outputs ---
+
+    def _know_outputs(self, rows: _Any) -> None:
+        """Finds out what a call gives, by one that nobody runs."""
+        if self._output_form is None:
+            self._build_for(rows.names, rows.first())
+
+    def _outputs_of_network(self) -> list[str]:
+        """Names of outputs as Keras has them: of layers, keys, or numbers."""
+        form = self._output_form
+        leaves = _structure.flatten(form) if form is not None else [None]
+        if len(leaves) == 1:
+            return ["output_1"]
+        return [str(key) for key in self._output_keys()]
+
+    def _output_keys(self) -> list:
+        """Keys of a dict that a call gives, or the names of outputs."""
+        form = self._output_form
+        if isinstance(form, dict):
+            return sorted(form)
+        return [f"output_{i + 1}" for i in range(len(_structure.flatten(form)))]
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._outputs_of_network()
+
+    def _pack_outputs(self, values: list) -> _Any:
+        return _structure.pack_as(self._output_form, values) if self._output_form is not None else values[0]
+
     def _seed_of_network(self) -> int:
         return _seed[0]
 
@@ -197,39 +229,30 @@ class Model(_Layer):
     def compile(self, optimizer: _Any = "rmsprop", loss: _Any = None, metrics: _Any = None, loss_weights: _Any = None,
                 weighted_metrics: _Any = None, run_eagerly: bool | None = None, steps_per_execution: int | None = None,
                 jit_compile: bool | None = None, **named: _Any) -> None:
-        if loss_weights is not None:
-            raise NotImplementedError("loss_weights does not exist yet: models have one output")
         if named:
             raise TypeError(f"Invalid keyword argument(s) in `compile()`: {next(iter(named))}")
         d = self.__dict__
         d["optimizer"] = _optimizers.get(optimizer)
         d["loss"] = loss
-        d["_compiled"] = _Compiled(_losses._as_loss(_only(loss)), _list(metrics), _list(weighted_metrics))
+        d["_compiled"] = _Compiled(loss, metrics, weighted_metrics, loss_weights)
         if self._network is not None:
             self._compile_network()
 
     def _compile_network(self) -> None:
         compiled, network, keep = self._compiled, self._network, _Keep()
-        if compiled.loss is None:
-            raise ValueError("compile needs a loss; a model without one overrides train_step")
         network.take()
-        label, _ = _labels_of(network.names)
-        plain, values, weighted = [], [], []
-        for metric in compiled.metrics:
-            if isinstance(metric, str):
-                plain.append(keep.string(metric))
-            else:
-                values.append(compiled.spec(metric, keep))
-        for metric in compiled.weighted:
-            if not isinstance(metric, str):
-                raise NotImplementedError("weighted_metrics are names")
-            weighted.append(keep.string(metric))
+        labels, _ = _labels_of(network.names, network.outputs)
+        members = compiled.outputs_of(self, network.outputs, keep)
+        for label, member in zip(labels, members):
+            if member is not None:
+                member["label"] = keep.string(label)
+        if len(members) == 1:
+            shared = {key: value for key, value in members[0].items() if key not in ("output", "loss_weight")}
+        else:
+            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output",
+                                           [member for member in members if member is not None])}
         _check(_lib.est_network_compile(network._c, keep.options(
-            "est_compile_options", loss_value=compiled.loss._c_loss[0], optimizer_value=self.optimizer._c(keep),
-            metrics=keep.span("est_strings", "char *", plain),
-            metric_values=keep.span("est_metric_specs", "est_metric_spec", values),
-            weighted_metrics=keep.span("est_strings", "char *", weighted),
-            label=keep.string(label))))
+            "est_compile_options", optimizer_value=self.optimizer._c(keep), **shared)))
         network._keep.append((keep, compiled))
         network.optimizer = self.optimizer
         self.optimizer._compiled.add(network)
@@ -265,7 +288,8 @@ class Model(_Layer):
         world = self._world_now()
         with Trace(world):
             nodes = [world.graph.placeholder(None, dtype, (None,) + tuple(shape)[1:]) for dtype, shape in specs]
-            self._in_graph(self._pack_inputs(nodes))
+            result = self._in_graph(self._pack_inputs(nodes))
+        self.__dict__["_output_form"] = _structure.map_structure(lambda leaf: None, result)
         self.__dict__["_specs"] = specs
         self.__dict__["built"] = True
 
@@ -421,17 +445,21 @@ class Model(_Layer):
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
-        out = _ffi.new("est_tensor **")
-        _check_signals(_lib.est_network_predict(network._c, keep.options(
+        n = len(network.outputs)
+        out = _ffi.new("est_tensor *[]", n)
+        function = _lib.est_network_predict if n == 1 else _lib.est_network_predict_outputs
+        _check_signals(function(network._c, keep.options(
             "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
-        return _to_array(_take_tensor(out[0]), copy=True)
+        return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
 
-    def predict_on_batch(self, x: _Any) -> _np.ndarray:
+    def predict_on_batch(self, x: _Any) -> _Any:
         keep, out = _Keep(), _ffi.new("est_tensor **")
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
+        if len(network.outputs) > 1:
+            return self.predict(x, batch_size=max(len(rows.arrays[0][1]), 1), verbose=0)
         _check(_lib.est_network_predict_on_batch(network._c, rows.named(keep), out))
-        return _to_array(_take_tensor(out[0]), copy=True)
+        return self._pack_outputs([_to_array(_take_tensor(out[0]), copy=True)])
 
     def _on_batch(self, function: str, x: _Any, y: _Any, sample_weight: _Any, return_dict: bool) -> _Any:
         keep = _Keep()
@@ -461,8 +489,7 @@ class Model(_Layer):
     # --- steps that are written in Python ---
 
     def compute_loss(self, x: _Any = None, y: _Any = None, y_pred: _Any = None, sample_weight: _Any = None) -> _Any:
-        loss = self._compiled.loss
-        total = None if loss is None else loss(y, y_pred, sample_weight)
+        total = self._compiled.loss_of(self, y, y_pred, sample_weight)
         for term in self.losses:
             total = term if total is None else total + term
         return total
@@ -470,7 +497,7 @@ class Model(_Layer):
     @property
     def compiled_loss(self) -> _Any:
         def call(y_true: _Any, y_pred: _Any, sample_weight: _Any = None, regularization_losses: _Any = None) -> _Any:
-            value = self._compiled.loss(y_true, y_pred, sample_weight)
+            value = self._compiled.loss_of(self, y_true, y_pred, sample_weight)
             for term in regularization_losses or ():
                 value = value + term
             self._compiled.mean.update_state(value)
@@ -687,27 +714,104 @@ def _unpack(data: _Any) -> tuple:
     return data + (None,) * (3 - len(data))
 
 
-def _only(loss: _Any) -> _Any:
-    if isinstance(loss, (list, tuple, dict)):
-        values = list(loss.values()) if isinstance(loss, dict) else list(loss)
-        if len(values) != 1:
-            raise NotImplementedError("models have one output, and so one loss")
-        return values[0]
-    return loss
-
-
 def _list(metrics: _Any) -> list:
     return [] if metrics is None else _structure.flatten(metrics) if isinstance(metrics, (list, tuple, dict)) else [
         metrics]
 
 
-class _Compiled:
-    """What compile was given."""
+def _scaled(loss: _Any, weight: float) -> _Any:
+    each = loss._values()
+    return lambda labels, predictions: each(labels, predictions) * weight
 
-    def __init__(self, loss: _Any, metrics: list, weighted: list):
-        self.loss, self.metrics, self.weighted = loss, metrics, weighted
+
+class _Compiled:
+    """What compile was given: a loss and metrics for every output, or for each by its name or its place."""
+
+    def __init__(self, loss: _Any, metrics: _Any, weighted: _Any, loss_weights: _Any):
+        self.given = loss if isinstance(loss, (list, tuple, dict)) else _losses._as_loss(loss)
+        self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
+        self.metrics = _list(metrics)
         self.mean = _metrics.Mean(name="loss")
         self._objects: list | None = None
+        self._losses: list | None = None  # one for each output
+
+    # --- by outputs ---
+
+    def losses(self, model: _Any, names: list[str]) -> list:
+        if self._losses is None:
+            given = self.given
+            if isinstance(given, (list, tuple, dict)):
+                given = _by_output(model, names, given, "loss")
+            else:
+                given = [given] * len(names)
+            self._losses = [None if one is None else _losses._as_loss(one) for one in given]
+        return self._losses
+
+    def weights(self, model: _Any, names: list[str]) -> list:
+        given = self.loss_weights
+        if given is None:
+            return [1.0] * len(names)
+        if not isinstance(given, (list, tuple, dict)):
+            given = [given] * len(names)
+        return [1.0 if one is None else float(one) for one in _by_output(model, names, given, "loss_weights")]
+
+    @staticmethod
+    def _metrics_by_output(model: _Any, names: list[str], given: _Any) -> list[list]:
+        if given is None:
+            return [[] for _ in names]
+        nested = isinstance(given, dict) or isinstance(given, (list, tuple)) and any(
+            isinstance(one, (list, tuple, dict)) for one in given)
+        if len(names) == 1 and not isinstance(given, dict):
+            return [_list(given)]
+        if not nested:  # those of every output
+            return [_list(given) for _ in names]
+        return [_list(one) for one in _by_output(model, names, given, "metrics")]
+
+    def outputs_of(self, model: _Any, names: list[str], keep: _Keep) -> list:
+        """Members of an est_compile_output for each output; None: it is not trained."""
+        losses, weights = self.losses(model, names), self.weights(model, names)
+        metrics = self._metrics_by_output(model, names, self.given_metrics)
+        weighted = self._metrics_by_output(model, names, self.given_weighted)
+        if all(loss is None for loss in losses):
+            raise ValueError("compile needs a loss; a model without one overrides train_step")
+        found: list = []
+        for name, loss, weight, own, more in zip(names, losses, weights, metrics, weighted):
+            if loss is None:
+                if own or more:
+                    raise NotImplementedError(f"{name} has metrics, and no loss; give it one with a loss weight near 0")
+                found.append(None)
+                continue
+            if weight == 0:
+                raise NotImplementedError(f"{name} has a loss weight of 0; leave its loss out")
+            if not all(isinstance(metric, str) for metric in more):
+                raise NotImplementedError("weighted_metrics are names")
+            if len(names) == 1 and weight != 1:
+                loss = _losses.LossFunctionWrapper(_scaled(loss, weight), name=loss.name)
+                keep.append(loss)
+            found.append({
+                "output": keep.string(name), "loss_value": loss._c_loss[0], "loss_weight": weight,
+                "metrics": keep.strings([metric for metric in own if isinstance(metric, str)]),
+                "metric_values": keep.span("est_metric_specs", "est_metric_spec", [
+                    self.spec(metric, keep) for metric in own if not isinstance(metric, str)]),
+                "weighted_metrics": keep.strings(more)})
+        return found
+
+    def loss_of(self, model: _Any, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> _Any:
+        """The loss of a step that is written in Python; None: there is none."""
+        predictions = _structure.flatten(y_pred)
+        if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
+            return None if self.given is None else self.given(y_true, y_pred, sample_weight)
+        names = model._outputs_of_network()
+        if len(names) != len(predictions):
+            names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]
+        labels = _by_output(model, names, y_true, "y") if isinstance(y_true, (list, tuple, dict)) else [y_true]
+        total = None
+        for loss, weight, label, prediction in zip(self.losses(model, names), self.weights(model, names), labels,
+                                                   predictions):
+            if loss is not None:
+                one = loss(label, prediction, sample_weight) * weight
+                total = one if total is None else total + one
+        return total
 
     def spec(self, metric: _Any, keep: _Keep) -> _Any:
         """A metric for the network."""
@@ -738,6 +842,8 @@ class _Compiled:
         return [self.mean] + self.objects()
 
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
+        if self.metrics and len(_structure.flatten(y_pred)) > 1:
+            raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
         for metric in self.objects():
             metric.update_state(y_true, y_pred)
 
@@ -764,6 +870,7 @@ class Functional(Model):
             if not isinstance(item, _KerasTensor) or item._call is not None:
                 raise ValueError("Found unexpected instance while processing input tensors for keras functional model. "
                                  f"Expecting KerasTensor which is from tf.keras.Input(). Got: {item!r}")
+        d["_output_form"] = _structure.map_structure(lambda leaf: None, outputs)
         d["_calls"] = self._by_depth(self._order(outputs))
         for call in d["_calls"]:
             if call.layer is not None and not any(call.layer is layer for layer in self._layers):
@@ -800,6 +907,19 @@ class Functional(Model):
         for leaf in _structure.flatten(outputs):
             visit(leaf)
         return order
+
+    def _outputs_of_network(self) -> list[str]:
+        """Names of the layers that give the outputs; the second of a layer is "name_1"."""
+        found: list[str] = []
+        for tensor in self.outputs:
+            call = tensor._call
+            name = call.layer.name if call is not None and call.layer is not None else tensor.name
+            count = sum(one == name or _re.fullmatch(rf"{_re.escape(name)}_\d+", one) is not None for one in found)
+            found.append(name if name not in found else f"{name}_{count}")
+        return found
+
+    def _output_keys(self) -> list:
+        return sorted(self._outputs) if isinstance(self._outputs, dict) else self._outputs_of_network()
 
     def _by_depth(self, calls: list) -> list:
         """The order of Keras, in which checkpoints number layers: by the distance from the outputs, and then as a walk
