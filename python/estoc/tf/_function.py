@@ -80,10 +80,28 @@ class ConcreteFunction:
         self._types = [as_dtype(int(lib.est_node_dtype(node._c))) for node in self.feeds]
         self._step: Any = None
         self._keep: list = []  # objects whose identity is a part of the key
+        self.arguments: Any = None  # (positional, named), with specs in place of tensors
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         leaves = _structure.flatten((arguments, {**named}))
         return self.run(leaves)
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Names for the tensors among the arguments: of their specs, or of parameters."""
+        positional, named = self.arguments
+        names: list[str] = []
+        parameters = list(self._function._signature.parameters)
+        given = list(zip(parameters + [f"args_{i}" for i in range(len(positional))], positional)) + sorted(named.items())
+        for name, value in given:
+            tensors = [leaf for leaf in _structure.flatten(value) if isinstance(leaf, TensorSpec)]
+            for i, leaf in enumerate(tensors):
+                names.append(leaf.name or (name if len(tensors) == 1 else f"{name}_{i}"))
+        return [name if name not in names[:i] else f"{name}_{i}" for i, name in enumerate(names)]
+
+    @property
+    def structured_input_signature(self) -> Any:
+        return self.arguments
 
     def values(self, leaves: list) -> list[np.ndarray]:
         """What to feed: arguments, and the next elements of iterators."""
@@ -352,7 +370,13 @@ class Function:
             world.graph.check()
             outputs = _structure.map_structure(_output(world.graph), result)
             world.graph.check()
-        return ConcreteFunction(self, world, trace, feeds, positions, outputs, getattr(self, "__name__", "function"))
+        concrete = ConcreteFunction(self, world, trace, feeds, positions, outputs, getattr(self, "__name__", "function"))
+        specs = list(leaves)
+        for position, node in zip(positions, feeds):
+            name = leaves[position].name if isinstance(leaves[position], TensorSpec) else None
+            specs[position] = TensorSpec(node.shape, node.dtype, name)
+        concrete.arguments = _structure.pack_as((arguments, named), specs)
+        return concrete
 
 
 def _strategies() -> list:

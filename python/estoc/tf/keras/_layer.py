@@ -551,6 +551,14 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
 # --- layers of the C library ------------------------------------------------------------------------------------------
 
 
+_natives: weakref.WeakSet = weakref.WeakSet()
+
+
+def layers_in(graph: Graph) -> list:
+    """The layers of the library that have variables in a graph."""
+    return [layer for layer in _natives if graph in layer._in_graphs]
+
+
 class NativeLayer(Layer):
     """A layer of the library. Subclasses say how it is made."""
 
@@ -562,6 +570,7 @@ class NativeLayer(Layer):
         self.__dict__["_native"] = None
         self.__dict__["_after"] = None  # an activation that is written in Python
         self.__dict__["_regularized"] = []  # (index of a variable, regularizer)
+        _natives.add(self)
 
     def _layer(self) -> Any:
         if self._native is None:
