@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import logging
@@ -238,7 +239,14 @@ class Function:
     def get_concrete_function(self, *arguments: Any, **named: Any) -> ConcreteFunction:
         if self.input_signature is not None and not arguments and not named:
             arguments = self.input_signature
-        return self.concrete(arguments, named)[0]
+        concrete, leaves = self.concrete(arguments, named)
+        names = [leaf.name if isinstance(leaf, TensorSpec) else None for leaf in leaves]
+        known = _structure.flatten(concrete.arguments)
+        if any(name is not None and name != spec.name for name, spec in zip(names, known)):
+            concrete = copy.copy(concrete)  # the same step, called by these names
+            concrete.arguments = _structure.pack_as(concrete.arguments, [
+                spec if name is None else TensorSpec(spec.shape, spec.dtype, name) for name, spec in zip(names, known)])
+        return concrete
 
     # --- finding a trace ---
 

@@ -27,6 +27,7 @@ from .._function import Function
 from .._world import Variable, World, count_variables, current_trace, current_world, new_variables, take_updates
 from .._world import updates_of
 from . import mixed_precision
+from ._recorded import Recorded
 
 _VIEWS = (type({}.values()), type({}.items()))
 _context = threading.local()
@@ -180,7 +181,7 @@ def _precision_of(policy: mixed_precision.Policy | None) -> int:
     return lib.EST_PRECISION_MIXED_BFLOAT16 if mixed else lib.EST_PRECISION_FLOAT32
 
 
-class Layer(Named):
+class Layer(Recorded, Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
     _where = "tf.keras.layers.Layer"

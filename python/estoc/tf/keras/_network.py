@@ -299,6 +299,9 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
         model._know_outputs(rows)
     outputs = model._outputs_of_network() if several else [""]
     several = several and (isinstance(y, dict) or len(outputs) == len(y))
+    if y is not None and not several and len(model._outputs_of_network()) > 1:
+        raise ValueError(f"{model.name} has the outputs {', '.join(model._outputs_of_network())}; give y as a list with "
+                         "one array for each, or as a dict by their names")
     labels, weight = labels_of(names, outputs)
     if y is not None:
         values = by_output(model, outputs, y, "y") if several else [y]

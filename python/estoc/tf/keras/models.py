@@ -2,6 +2,7 @@
 """tf.keras.models: Sequential, functional and subclassed models over networks of the library."""
 from __future__ import annotations
 
+import json as _json
 import os as _os
 import re as _re
 import tempfile as _tempfile
@@ -31,11 +32,13 @@ from ...graph import Node as _Node
 from ...graph import default_graph as _default_graph
 from .. import _structure
 from .._absent import module_getattr as _module_getattr
+from .._checkpoint import Checkpoint as _Checkpoint
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
 from .._world import _seed
 from .._world import current_strategy as _current_strategy
 from .._world import restorations as _restorations
+from . import _config
 from . import callbacks as _callbacks
 from . import losses as _losses
 from . import metrics as _metrics
@@ -50,6 +53,7 @@ from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
 
+_EXTRA = _os.path.join("assets.extra", "estoc")  # of a SavedModel: what only this package reads
 _functional_classes: dict[type, type] = {}
 _VERBOSE = {"auto": 0, 0: 3, 1: 1, 2: 2}
 
@@ -96,7 +100,7 @@ class Model(_Layer):
             if both is None:
                 both = _functional_classes[cls] = type(cls.__name__, (cls, Functional), {"__module__": cls.__module__})
             return super().__new__(both)
-        return super().__new__(cls)
+        return super().__new__(cls, *args, **named)
 
     def __init__(self, *args: _Any, name: str | None = None, trainable: bool = True, dtype: _Any = None,
                  **named: _Any):
@@ -699,8 +703,32 @@ class Model(_Layer):
         if path.endswith((".h5", ".keras", ".hdf5")) or save_format in ("h5", "keras"):
             raise NotImplementedError("models are saved as SavedModels; give a folder without .h5 or .keras")
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
+        self._save_config(path, named.pop("include_optimizer", True))
 
-    export = save
+    def export(self, filepath: _Any) -> None:
+        """Writes a SavedModel for prediction only."""
+        _check(_lib.est_network_save(self._saved_network()._c, _os.fspath(filepath).encode()))
+
+    def _save_config(self, path: str, with_optimizer: bool) -> None:
+        """How the model was made, for load_model; a model of a program's own classes has only what predicts."""
+        config: dict = {"model": None, "compile": None}
+        try:
+            config["model"] = _config.of_model(self)
+        except _config.Unknown as why:
+            config["why"] = str(why)
+        folder = _os.path.join(path, _EXTRA)
+        _os.makedirs(folder, exist_ok=True)
+        if self._compiled is not None and with_optimizer and config["model"] is not None:
+            given = self._compiled
+            try:
+                config["compile"] = _config.encode({
+                    "optimizer": self.optimizer, "loss": self.loss, "metrics": given.given_metrics,
+                    "loss_weights": given.loss_weights, "weighted_metrics": given.given_weighted})
+                _Checkpoint(optimizer=self.optimizer).write(_os.path.join(folder, "optimizer"))
+            except _config.Unknown as why:
+                _warnings.warn(f"{self.name} is saved without what compile was told: {why}")
+        with open(_os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
+            _json.dump(config, file, indent=1)
 
 
 def _three(data: _Any) -> tuple:
@@ -1132,9 +1160,36 @@ class Sequential(Model):
         return inputs
 
 
-def load_model(filepath: _Any, **named: _Any) -> _Any:
-    raise NotImplementedError("a SavedModel has no layers to go on training with; tf.saved_model.load runs it, and "
-                              "model.load_weights(folder) takes its variables into a model of the same layers")
+_INSTEAD = ("tf.saved_model.load runs it, and model.load_weights(folder) takes its variables into a model of the same "
+            "layers")
+
+
+def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True, safe_mode: bool = True,  # noqa: A002
+               options: _Any = None) -> Model:
+    """The model that Model.save has written: its layers, weights, and what compile was told with the state of the
+    optimizer."""
+    path = _os.fspath(filepath)
+    if path.endswith((".h5", ".keras", ".hdf5")):
+        raise NotImplementedError("models are saved as SavedModels; .h5 and .keras do not exist")
+    if custom_objects:
+        raise NotImplementedError("custom_objects does not exist: make the model and call load_weights")
+    file = _os.path.join(path, _EXTRA, "model.json")
+    if not _os.path.exists(path):
+        raise OSError(f"No file or directory found at {path}")
+    if not _os.path.exists(file):
+        raise NotImplementedError(f"{path} was not written by Model.save of this package, and has no layers to go on "
+                                  f"training with; {_INSTEAD}")
+    with open(file, encoding="utf-8") as opened:
+        config = _json.load(opened)
+    if config["model"] is None:
+        raise NotImplementedError(f"{path} has no layers to go on training with: {config['why']}; {_INSTEAD}")
+    model = _config.made_model(config["model"])
+    model.load_weights(path)
+    if compile and config["compile"] is not None:
+        told = _config.decode(config["compile"])
+        model.compile(**told)
+        _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
+    return model
 
 
 __getattr__ = _module_getattr(__name__)

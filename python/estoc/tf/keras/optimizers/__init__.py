@@ -31,6 +31,7 @@ from ..._world import current_trace as _current_trace
 from ..._world import current_world as _current_world
 from ..._world import new_variables as _new_variables
 from .._layer import unique_name as _unique_name
+from .._recorded import Recorded as _Recorded
 from . import legacy, schedules  # noqa: F401
 
 
@@ -52,7 +53,7 @@ def _numbered(items: list) -> _Part:
     return _Part([(str(i), item) for i, item in enumerate(items)])
 
 
-class Optimizer:
+class Optimizer(_Recorded):
     """How gradients update variables. The update is that of the library."""
 
     def __init__(self, make: _Callable[[_Any], _own.Optimizer], learning_rate: _Any, name: str,

@@ -14,9 +14,10 @@ from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import dispatch as _dispatch
 from ..._eager import unwrap as _unwrap
+from .._recorded import Recorded as _Recorded
 
 
-class LearningRateSchedule:
+class LearningRateSchedule(_Recorded):
     """A learning rate as a function of the step. Subclasses override __call__, for loops of their own."""
 
     def __call__(self, step: _Any) -> _Any:
