@@ -199,6 +199,42 @@ def nested_models(tf):
         layer.name for layer in model.layers if layer.name in ("middle", "inner")], "count": model.count_params()}
 
 
+@case
+def losses_of_calls(tf):
+    x, y = data()
+    layers = tf.keras.layers
+
+    class Code(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(2, activation="tanh")
+
+        def call(self, inputs):
+            code = self.dense(inputs)
+            self.add_loss(0.1 * tf.reduce_mean(tf.abs(code)))
+            self.add_metric(tf.reduce_mean(tf.square(code), axis=1), name="energy")
+            return code
+
+    out = {}
+    model = tf.keras.Sequential([tf.keras.Input((4,)), Code(), layers.Dense(1, kernel_regularizer="l2")])
+    set_weights(model)
+    model.compile("sgd", "mse", metrics=["mae"])
+    history = model.fit(x, y, batch_size=8, epochs=2, shuffle=False, verbose=0, validation_data=(x[:8], y[:8])).history
+    out["layer"] = {key: history[key] for key in ("loss", "mae", "energy", "val_loss", "val_energy")}
+
+    a = tf.keras.Input((4,), name="a")
+    back = layers.Dense(4)(layers.Dense(2, activation="tanh")(a))
+    auto = tf.keras.Model(a, back)
+    set_weights(auto)
+    auto.add_loss(tf.reduce_mean(tf.square(back - a)))
+    auto.compile("sgd")
+    out["only"] = [auto.fit(x, batch_size=8, epochs=2, shuffle=False, verbose=0).history["loss"],
+                   auto.evaluate(x, verbose=0), auto.predict(x[:3], verbose=0)]
+    dataset = tf.data.Dataset.from_tensor_slices(x).batch(8)
+    out["dataset"] = auto.fit(dataset, epochs=1, verbose=0).history["loss"]
+    return out
+
+
 if __name__ == "__main__":
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import tensorflow

@@ -40,7 +40,7 @@ struct est_export_model {
     int                   n_signatures;
     est_model_export     *outputs; /* [n_outputs] in the model's arena: all export outputs */
     int                   n_outputs;
-    est_node              init; /* init op, run after the variables are restored; EST_NO_NODE: none */
+    est_node              init;      /* init op, run after the variables are restored; EST_NO_NODE: none */
     bool                  own_feeds; /* groups have nothing to do with each other: rows are made for each */
 };
 

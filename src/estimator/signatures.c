@@ -176,8 +176,8 @@ est_status est_export_check_feeds(const est_export_model *e, const est_export_si
         if (!needed[id]) continue;
         if (def->op->source == EST_SOURCE_FEED && !is_fed(s, (est_edge){ id, 0 })) {
             return est_fail(EST_INVALID_ARGUMENT, "%s %s does not feed all that %s needs: it leaves out %s",
-                            e->own_feeds ? "signature" : "alternative", s->feeds->name,
-                            e->own_feeds ? "it" : s->key, def->name);
+                            e->own_feeds ? "signature" : "alternative", s->feeds->name, e->own_feeds ? "it" : s->key,
+                            def->name);
         }
         for (int32_t i = 0; i < def->n_in; i++) {
             needed[def->in[i].node] = needed[def->in[i].node] || !is_fed(s, def->in[i]);

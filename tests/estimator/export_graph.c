@@ -115,8 +115,7 @@ TEST(refusals)
     refused(p.t.session, EST_GRAPH_SIGNATURES({ "a", EST_NAMED_NODES({ "x", other.x }), out }),
             "input x is a node of another graph");
     refused(other.t.session, EST_GRAPH_SIGNATURES({ "a", in, out }), "no output in the graph of the session");
-    refused(p.t.session,
-            EST_GRAPH_SIGNATURES({ "a", in, EST_NAMED_NODES({ "y", p.product }, { "y", p.product }) }),
+    refused(p.t.session, EST_GRAPH_SIGNATURES({ "a", in, EST_NAMED_NODES({ "y", p.product }, { "y", p.product }) }),
             "two outputs called y");
     nn_end(&p.t);
     nn_end(&other.t);

@@ -194,6 +194,7 @@ class Layer(Recorded, Named):
         d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
+        d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
         d["_built_in"] = weakref.WeakSet()
         d["_trainable"] = trainable
         d["_name"] = name or unique_name(snake(type(self).__name__))
@@ -416,6 +417,17 @@ class Layer(Recorded, Named):
             value = loss() if callable(loss) else loss
             graph = value.graph if isinstance(value, Node) else default_graph()
             self._losses.setdefault(graph, []).append(value)
+
+    def add_metric(self, value: Any, name: str | None = None, aggregation: str | None = "mean", **named: Any) -> None:
+        """A value of call whose mean `fit` measures."""
+        if aggregation not in (None, "mean"):
+            raise NotImplementedError("add_metric: the aggregation is \"mean\"")
+        if not name:
+            raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "
+                             "name='mean_activation')`")
+        if not isinstance(value, Node):
+            raise NotImplementedError("add_metric takes a tensor of the call; update a metric of your own outside")
+        self._noted.setdefault(value.graph, {})[name] = value
 
     @property
     def losses(self) -> list:

@@ -12,7 +12,7 @@ from ... import _nest
 from ... import data as _data
 from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, text
 from ..._tensor import as_dtype, c_shape, take_tensor, to_tensor
-from ...graph import Graph, Node
+from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
 from .._world import Variable
@@ -192,8 +192,8 @@ class Network:
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
         for layer in [model] + model._flat_layers():
-            if layer._losses.get(graph):
-                raise NotImplementedError(f"{layer.name} uses add_loss, which fit does not know; override train_step")
+            for loss in layer._losses.pop(graph, ()):
+                lib.est_add_loss(as_node(unwrap(loss), graph)._c)
         if len(leaves) == 1:
             return leaves[0]
         keep = Keep()

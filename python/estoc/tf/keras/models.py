@@ -6,6 +6,7 @@ import json as _json
 import os as _os
 import re as _re
 import tempfile as _tempfile
+import weakref as _weakref
 from typing import Any as _Any
 from typing import Sequence as _Sequence
 
@@ -183,6 +184,22 @@ class Model(_Layer):
     def _takes_tuple(self, form: tuple) -> bool:
         return False
 
+    # --- metrics of calls ---
+
+    def _metric_names(self) -> list[str]:
+        """Names of add_metric in the calls so far."""
+        names: dict = {}
+        for layer in [self] + self._flat_layers():
+            for noted in layer._noted.values():
+                names.update(noted)
+        return list(names)
+
+    def _noted_metric(self, graph: _Graph, name: str) -> _Node:
+        for layer in [self] + self._flat_layers():
+            if name in layer._noted.get(graph, {}):
+                return layer._noted[graph][name]
+        raise ValueError(f"add_metric was called with the name {name!r} when the model was built, and is not now")
+
     # --- outputs ---
 
     def _know_outputs(self, rows: _Any) -> None:
@@ -247,16 +264,27 @@ class Model(_Layer):
         network.take()
         labels, _ = _labels_of(network.names, network.outputs)
         members = compiled.outputs_of(self, network.outputs, keep)
+        added = [compiled.added(self, name, keep) for name in self._metric_names()]
         for label, member in zip(labels, members):
             if member is not None:
                 member["label"] = keep.string(label)
-        if len(members) == 1:
+        trained = [member for member in members if member is not None]
+        if added and not trained:
+            raise NotImplementedError("add_metric in a model without a loss; give it one, or override train_step")
+        if added:
+            trained[0]["metric_values"] = keep.span("est_metric_specs", "est_metric_spec",
+                                                    trained[0].pop("own_values") + added)
+        for member in trained:
+            if "own_values" in member:
+                member["metric_values"] = keep.span("est_metric_specs", "est_metric_spec", member.pop("own_values"))
+        if not trained:
+            shared = {}
+        elif len(members) == 1:
             shared = {key: value for key, value in members[0].items() if key not in ("output", "loss_weight")}
         else:
-            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output",
-                                           [member for member in members if member is not None])}
+            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained)}
         _check(_lib.est_network_compile(network._c, keep.options(
-            "est_compile_options", optimizer_value=self.optimizer._c(keep), **shared)))
+            "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
         network._keep.append((keep, compiled))
         network.optimizer = self.optimizer
         self.optimizer._compiled.add(network)
@@ -800,8 +828,8 @@ class _Compiled:
         losses, weights = self.losses(model, names), self.weights(model, names)
         metrics = self._metrics_by_output(model, names, self.given_metrics)
         weighted = self._metrics_by_output(model, names, self.given_weighted)
-        if all(loss is None for loss in losses):
-            raise ValueError("compile needs a loss; a model without one overrides train_step")
+        if all(loss is None for loss in losses) and (any(metrics) or any(weighted)):
+            raise NotImplementedError("metrics without a loss: fit has no label to measure them with; add_metric does")
         found: list = []
         for name, loss, weight, own, more in zip(names, losses, weights, metrics, weighted):
             if loss is None:
@@ -819,8 +847,7 @@ class _Compiled:
             found.append({
                 "output": keep.string(name), "loss_value": loss._c_loss[0], "loss_weight": weight,
                 "metrics": keep.strings([metric for metric in own if isinstance(metric, str)]),
-                "metric_values": keep.span("est_metric_specs", "est_metric_spec", [
-                    self.spec(metric, keep) for metric in own if not isinstance(metric, str)]),
+                "own_values": [self.spec(metric, keep) for metric in own if not isinstance(metric, str)],
                 "weighted_metrics": keep.strings(more)})
         return found
 
@@ -858,6 +885,19 @@ class _Compiled:
             struct.name = keep.string(getattr(metric, "__name__", "metric"))
             return struct[0]
         raise TypeError(f"a metric is a name, an object or a function, not {metric!r}")
+
+    def added(self, model: _Any, name: str, keep: _Keep) -> _Any:
+        """The mean of what a call gives to add_metric by this name."""
+        find = _weakref.ref(model)
+
+        def value(labels: _Any, predictions: _Any) -> _Any:
+            return find()._noted_metric(predictions.graph, name)
+
+        loss = _losses.LossFunctionWrapper(value, name=name)
+        keep.append(loss)
+        struct = keep.new("est_metric_spec *", _lib.est_metric_value_of_loss(loss._c_loss))
+        struct.name = keep.string(name)
+        return struct[0]
 
     def objects(self) -> list:
         """The metrics for steps that are written in Python."""
@@ -898,6 +938,7 @@ class Functional(Model):
             if not isinstance(item, _KerasTensor) or item._call is not None:
                 raise ValueError("Found unexpected instance while processing input tensors for keras functional model. "
                                  f"Expecting KerasTensor which is from tf.keras.Input(). Got: {item!r}")
+        d["_terms"], d["_measured"] = [], []  # of add_loss and add_metric
         d["_output_form"] = _structure.map_structure(lambda leaf: None, outputs)
         d["_calls"] = self._by_depth(self._order(outputs))
         for call in d["_calls"]:
@@ -971,7 +1012,7 @@ class Functional(Model):
                 visit(parent)
 
         seen: set = set()
-        for leaf in _structure.flatten(self._outputs):
+        for leaf in _structure.flatten([self._outputs, self._terms, [value for _, value in self._measured]]):
             if isinstance(leaf, _KerasTensor) and leaf._call is not None:
                 visit(leaf._call)
         for call in reversed(calls):
@@ -1047,7 +1088,41 @@ class Functional(Model):
             value = call.function(*args, **named)
             for i, leaf in enumerate(_structure.flatten(value)):
                 results[(id(call), i)] = leaf
+        for term in self._terms:
+            _Layer.add_loss(self, find(term))
+        for name, value in self._measured:
+            _Layer.add_metric(self, find(value), name)
         return _structure.map_structure(find, self._outputs)
+
+    def add_loss(self, losses: _Any, **named: _Any) -> None:
+        """A term of the loss: a tensor of the model, or of a call."""
+        for loss in _structure.flatten(losses):
+            if isinstance(loss, _KerasTensor):
+                self._terms.append(loss)
+                self._extend()
+            else:
+                super().add_loss(loss, **named)
+
+    def add_metric(self, value: _Any, name: str | None = None, **named: _Any) -> None:
+        """The mean of a tensor of the model, among the metrics."""
+        if not isinstance(value, _KerasTensor):
+            super().add_metric(value, name, **named)
+            return
+        if not name:
+            raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "
+                             "name='mean_activation')`")
+        self._measured.append((name, value))
+        self._extend()
+
+    def _extend(self) -> None:
+        """Calls that only losses and metrics need."""
+        if self._network is not None:
+            raise ValueError("add_loss and add_metric come before the model is fitted")
+        self.__dict__["_calls"] = self._by_depth(self._order(
+            [self._outputs, self._terms, [value for _, value in self._measured]]))
+        for call in self._calls:
+            if call.layer is not None and not any(call.layer is layer for layer in self._layers):
+                self._layers.append(call.layer)
 
 
 def _shapes(tensors: _Any) -> _Any:
