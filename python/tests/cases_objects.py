@@ -100,6 +100,21 @@ def schedules(tf):
         "restarts": S.CosineDecayRestarts(0.1, 4, t_mul=1.5, m_mul=0.5, alpha=0.1)}.items()}
 
 
+@case
+def examples(tf):
+    T = tf.train
+    made = T.Example(features=T.Features(feature={
+        "f": T.Feature(float_list=T.FloatList(value=[1.5, -0.1])), "i": T.Feature(int64_list=T.Int64List(value=[-7, 2**40])),
+        "b": T.Feature(bytes_list=T.BytesList(value=[b"x\x00\xff\n\"q\"", b""]))}))
+    parsed = T.Example.FromString(made.SerializeToString())
+    again = T.Example()
+    count = again.ParseFromString(made.SerializeToString())
+    return {"f": list(parsed.features.feature["f"].float_list.value), "i": list(again.features.feature["i"].int64_list.value),
+            "b": [value.hex() for value in parsed.features.feature["b"].bytes_list.value], "count": count,
+            "equal": parsed == made, "names": sorted(parsed.features.feature), "has": "f" in parsed.features.feature,
+            "text": sorted(str(parsed).splitlines()), "empty": len(parsed.features.feature["f"].int64_list.value)}
+
+
 # --- several outputs --------------------------------------------------------------------------------------------------
 
 
