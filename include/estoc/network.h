@@ -219,9 +219,9 @@ typedef struct est_compile_options {
 #define EST_COMPILE(...)                                                                                               \
     (&(const est_compile_options){ .struct_size = EST_STRUCT_SIZE(est_compile_options), __VA_ARGS__ })
 
-/* What training minimizes, how, and what is measured; all copied. A loss is required, or own_losses. Several losses are summed by
- * their weights. A second call replaces the first and begins with a new state of the optimizer; variables of the
- * network keep their values. */
+/* What training minimizes, how, and what is measured; all copied. A loss is required, or own_losses. Several losses are
+ * summed by their weights. A second call replaces the first and begins with a new state of the optimizer; variables of
+ * the network keep their values. */
 EST_API EST_MUST_CHECK est_status est_network_compile(est_network *network, const est_compile_options *options);
 
 /* What is measured: "loss", then the metrics by name in their order; NULL: there are fewer. 0 before it is compiled. */

@@ -166,10 +166,10 @@ typedef struct est_lion_options {
 /* w -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g. Learning rate 0: 0.0001. */
 EST_API est_optimizer est_lion(double learning_rate, const est_lion_options *options);
 
-/* An optimizer by its name in Keras, in any case: "adadelta", "adagrad", "adam", "adamax", "adamw" (weight decay 0.004),
- * "ftrl", "lion", "nadam", "rmsprop", "sgd"; also "momentum". With keras the formulas are those of tf.keras 2.15 (the newer rmsprop has .epsilon_inside),
- * but the "RMSProp" of estimators, spelled so, keeps the legacy one. The error for an unknown name offers the nearest
- * one. Learning rate 0: its default. */
+/* An optimizer by its name in Keras, in any case: "adadelta", "adagrad", "adam", "adamax", "adamw" (est_adam with a
+ * weight decay of 0.004), "ftrl", "lion", "nadam", "rmsprop", "sgd"; also "momentum". With keras the formulas are those
+ * of tf.keras 2.15 (the newer rmsprop has .epsilon_inside), but the "RMSProp" of estimators, spelled so, keeps the
+ * legacy one. The error for an unknown name offers the nearest one. Learning rate 0: its default. */
 EST_API EST_MUST_CHECK est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras,
                                                         est_optimizer *out);
 
