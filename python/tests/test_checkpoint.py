@@ -108,6 +108,26 @@ def test_statuses(tmp_path):
     assert tf.train.load_checkpoint(str(tmp_path / "n")).get_tensor(keys[1]) == 5
 
 
+def test_module(tmp_path):
+    """Attributes, lists and layers of a tf.Module, as the root and below one."""
+
+    class Module(tf.Module):
+        def __init__(self, start):
+            super().__init__()
+            self.v, self.many = tf.Variable(start), [tf.Variable(start + 1), {"k": tf.Variable(start + 2)}]
+            self.dense = tf.keras.layers.Dense(1)
+            self.dense(np.ones((1, 2), np.float32))
+
+    first, second = Module(1.0), Module(10.0)
+    path = tf.train.Checkpoint(first, extra=tf.Variable(5)).save(tmp_path / "c")
+    extra = tf.Variable(0)
+    tf.train.Checkpoint(second, extra=extra).restore(path).assert_consumed()
+    assert [float(v) for v in (second.v, second.many[0], second.many[1]["k"])] == [1, 2, 3] and int(extra) == 5
+    np.testing.assert_array_equal(first.dense.kernel.numpy(), second.dense.kernel.numpy())
+    keys = [name for name, _ in tf.train.list_variables(path)]
+    assert "many/1/k/.ATTRIBUTES/VARIABLE_VALUE" in keys and "dense/kernel/.ATTRIBUTES/VARIABLE_VALUE" in keys
+
+
 def test_by_names(tmp_path):
     """A checkpoint without objects, as tf.compat.v1.train.Saver writes it."""
     import estoc

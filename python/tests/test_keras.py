@@ -125,6 +125,27 @@ def test_several_outputs_need_several_labels():
         model.fit(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32), verbose=0)
 
 
+def test_validation_arrays_in_a_step_of_ones_own():
+    class Own(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = tf.keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, batch):
+            return super().train_step(batch)
+
+    x, y = data()
+    model = Own()
+    model.compile("sgd", "mse")
+    history = model.fit(x, y, batch_size=8, verbose=0, validation_data=(x[:10], y[:10])).history
+    # the mean of the losses of batches, 8 rows and 2
+    assert history["val_loss"][0] == pytest.approx(np.mean([np.mean(np.square(
+        model.predict(part, verbose=0) - label)) for part, label in ((x[:8], y[:8]), (x[8:10], y[8:10]))]), rel=1e-4)
+
+
 # --- one model, several graphs ----------------------------------------------------------------------------------------
 
 

@@ -13,10 +13,11 @@ from test_checkpoint import TENSORFLOW, with_tensorflow
 K = tf.keras
 
 
-class Holder:
-    """As a tf.Module: functions over a variable and a layer."""
+class Holder(tf.Module):
+    """Functions over a variable and a layer."""
 
     def __init__(self):
+        super().__init__()
         self.v = tf.Variable([[1.0], [2.0], [0.5], [-1.0]], name="v")
         self.dense = K.layers.Dense(2, name="out")
 
@@ -65,8 +66,9 @@ def test_functions_and_signatures(tmp_path):
 
 
 def test_what_cannot_be_saved(tmp_path):
-    class Counter:
+    class Counter(tf.Module):
         def __init__(self):
+            super().__init__()
             self.n = tf.Variable(0.0)
 
         @tf.function

@@ -412,7 +412,6 @@ class Layer(Recorded, Named):
 
     def add_loss(self, losses: Any, **named: Any) -> None:
         """A term of the loss, computed in call."""
-        self.__dict__["_adds_losses"] = True
         for loss in _structure.flatten(losses):
             value = loss() if callable(loss) else loss
             graph = value.graph if isinstance(value, Node) else default_graph()

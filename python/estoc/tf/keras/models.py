@@ -374,11 +374,6 @@ class Model(_Layer):
         keep = _Keep()
         self._need_compiled()
         rows = _rows_of(self, x, y, sample_weight)
-        if not self.built or self.__dict__["_specs"] is None:
-            self._build_for(rows.names, rows.first())
-            if self._is_traced("train_step"):
-                return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight,
-                                        initial_epoch, steps_per_epoch, verbose, shuffle)
         network = self._ready(rows)
         self._bring_optimizer(rows)
         members = rows.options(keep)
@@ -420,14 +415,13 @@ class Model(_Layer):
         return history
 
     def _is_traced(self, what: str) -> bool:
-        """Whether Python's loop runs the steps: a step is overridden, or does what networks of C do not know, a metric
-        that is written in Python or a loss of add_loss."""
+        """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
+        of C do not know."""
         if getattr(type(self), what) is not getattr(Model, what):
             return True
         metrics = [] if self._compiled is None else self._compiled.metrics
         return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
-                   for metric in metrics) or any(layer.__dict__.get("_adds_losses") for layer in
-                                                 [self] + self._flat_layers())
+                   for metric in metrics)
 
     def _validation(self, given: _Any) -> _Any:
         if isinstance(given, _data.Dataset):
@@ -621,7 +615,8 @@ class Model(_Layer):
                 lambda n, logs: None)
             if validation_data is not None:
                 if not isinstance(validation_data, _data.Dataset):
-                    validation_data = self._batches(*_three(validation_data), batch_size=batch_size, shuffle=False)
+                    held, labels, weights = _three(validation_data)
+                    validation_data = self._batches(held, labels, batch_size, weights, False)
                 self.reset_metrics()
                 found = self._pass("test_step", validation_data, None, lambda n, logs: None)
                 logs.update({f"val_{name}": value for name, value in found.items()})
