@@ -88,6 +88,7 @@ interop:  ## exchange files of every format with TensorFlow (sets it up under bu
 interop: build
 	@scripts/tensorflow-env
 	@scripts/run-tests build/release -L interop
+	@ESTOC_TENSORFLOW=build/bench-venv/bin/python $(MAKE) --no-print-directory test-python TESTS="-k tensorflow"
 
 chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys|coordinator, SEED=7: only these; SEEDS=1000: as many
 chaos: build

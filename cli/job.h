@@ -50,6 +50,7 @@ typedef struct job_optimizer {
     est_ftrl_options     ftrl;
     est_momentum_options momentum;
     est_nadam_options    nadam;
+    est_lion_options     lion;
     est_rms_prop_options rms_prop;
 } job_optimizer;
 

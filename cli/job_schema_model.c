@@ -78,6 +78,7 @@ OPTIMIZER(adagrad, est_adagrad(rate0, &o->adagrad))
 OPTIMIZER(adam, est_adam(rate0, &o->adam))
 OPTIMIZER(adamax, est_adamax(rate0, &o->adamax))
 OPTIMIZER(nadam, est_nadam(rate0, &o->nadam))
+OPTIMIZER(lion, est_lion(rate0, &o->lion))
 OPTIMIZER(ftrl, est_ftrl(rate0, &o->ftrl))
 OPTIMIZER(momentum, est_momentum(rate0, &o->momentum))
 OPTIMIZER(rms_prop, est_rms_prop(rate0, &o->rms_prop))
@@ -103,6 +104,7 @@ static const job_word optimizer_names[] = {
     { "LazyAdam", 0, { lazy_adam } },
     { "Adamax", 0, { adamax } },
     { "Nadam", 0, { nadam } },
+    { "Lion", 0, { lion } },
     { NULL }
 };
 
@@ -128,10 +130,12 @@ static const job_field optimizer_fields[] = {
       .zero_is_off = true },
     { "beta1", JOB_NUMBER, AT(adamax.beta1), .only = "Adamax", .max = 1, .zero_is_off = true },
     { "beta1", JOB_NUMBER, AT(nadam.beta1), .only = "Nadam", .max = 1, .zero_is_off = true },
-    { "beta2", JOB_NUMBER, AT(adam.beta2), "decay of the mean of squared gradients; absent: 0.999", .only = ADAMS,
-      .max = 1, .zero_is_off = true },
+    { "beta1", JOB_NUMBER, AT(lion.beta1), .only = "Lion", .max = 1, .zero_is_off = true },
+    { "beta2", JOB_NUMBER, AT(adam.beta2), "decay of the mean of squared gradients, with Lion of its momentum; absent: "
+      "0.999, Lion 0.99", .only = ADAMS, .max = 1, .zero_is_off = true },
     { "beta2", JOB_NUMBER, AT(adamax.beta2), .only = "Adamax", .max = 1, .zero_is_off = true },
     { "beta2", JOB_NUMBER, AT(nadam.beta2), .only = "Nadam", .max = 1, .zero_is_off = true },
+    { "beta2", JOB_NUMBER, AT(lion.beta2), .only = "Lion", .max = 1, .zero_is_off = true },
     { "epsilon", JOB_NUMBER, AT(adam.epsilon), "added to denominators; absent: 1e-7; with v1 1e-8, RMSProp 1e-10",
       .only = ADAMS, .above = true },
     { "epsilon", JOB_NUMBER, AT(adagrad.epsilon), .only = "Adagrad", .above = true },
@@ -157,6 +161,7 @@ static const job_record optimizer = {
                             .adagrad.struct_size  = EST_STRUCT_SIZE(est_adagrad_options),
                             .adam.struct_size     = EST_STRUCT_SIZE(est_adam_options),
                             .adamax.struct_size   = EST_STRUCT_SIZE(est_adamax_options),
+                            .lion.struct_size     = EST_STRUCT_SIZE(est_lion_options),
                             .ftrl.struct_size     = EST_STRUCT_SIZE(est_ftrl_options),
                             .momentum.struct_size = EST_STRUCT_SIZE(est_momentum_options),
                             .nadam.struct_size    = EST_STRUCT_SIZE(est_nadam_options),

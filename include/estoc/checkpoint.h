@@ -67,6 +67,42 @@ EST_API EST_MUST_CHECK est_status est_checkpoint_verify(const est_checkpoint *ch
  * the file `checkpoint` names, if its index exists, else EST_NOT_FOUND. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_latest(const char *dir, char out[EST_CHECKPOINT_PATH_MAX]);
 
+/* --- objects ------------------------------------------------------------------------------------------------------ */
+
+/* An object by the name that another has for it, as a number among all. */
+typedef struct est_saved_child {
+    const char *name;
+    int         object;
+} est_saved_child;
+
+/* A variable that an optimizer keeps for another, in the form of Keras' legacy optimizers: both are objects. */
+typedef struct est_saved_slot {
+    int         variable; /* for which */
+    const char *name;     /* "m" */
+    int         slot;
+} est_saved_slot;
+
+/* An object of tf.train.Checkpoint. */
+typedef struct est_saved_object {
+    const est_saved_child *children; /* [n_children] */
+    int                    n_children;
+    const est_saved_slot  *slots; /* [n_slots] */
+    int                    n_slots;
+    const char            *key;         /* of its value among the tensors; NULL: it has none */
+    const char            *full_name;   /* of the variable that has the value, "dense/kernel"; NULL: not known */
+    uint64_t               reserved[4]; /* zeros: room for members to come */
+} est_saved_object;
+
+/* The first is the root. */
+typedef struct est_saved_objects {
+    const est_saved_object *data;
+    int                     n;
+} est_saved_objects;
+
+/* What the tensors belong to; n 0: the checkpoint does not say. Numbers of children and slots that do not exist are
+ * left out. Borrowed until the checkpoint is closed. */
+EST_API est_saved_objects est_checkpoint_saved_objects(const est_checkpoint *checkpoint);
+
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct est_checkpoint_write_options {
@@ -75,6 +111,9 @@ typedef struct est_checkpoint_write_options {
      * tf.train.Saver.save and tf.train.Checkpoint.save; false: that file stays as it is, as after
      * tf.train.Checkpoint.write and tf.raw_ops.SaveV2 */
     bool latest;
+    /* what the tensors belong to, as tf.train.Checkpoint.restore reads it: keys are names of tensors that are written;
+     * n 0: they are on their own */
+    est_saved_objects objects;
 } est_checkpoint_write_options;
 
 #define EST_CHECKPOINT_WRITE(...)                                                                                      \
@@ -92,10 +131,17 @@ typedef struct est_checkpoint_write_options {
  * The checkpoint is durable when the call returns EST_OK. Like a saver, it writes the data before the index and renames
  * both only when they are on disk; an existing checkpoint of that prefix is replaced atomically, and its `.meta`
  * removed. After a failure either the old or the new checkpoint is there, complete; if only writing the file
- * `checkpoint` failed, it is the new one, but not marked as the latest. EST_INVALID_ARGUMENT: no tensor was given.
+ * `checkpoint` failed, it is the new one, but not marked as the latest. EST_INVALID_ARGUMENT: no tensor was given, or
+ * objects name a tensor or an object that does not exist.
  * EST_ALREADY_EXISTS: two tensors have the same name. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
                                                        const est_checkpoint_write_options *options);
+
+/* Writes the file `checkpoint` of a directory in one step: these checkpoints, paths within the directory, the oldest
+ * first, are those that are kept, and the last is the latest. `times`: when each was written, in seconds since 1970;
+ * n 0: not said. `preserved`: the time of the last one that is never removed; 0: not said. */
+EST_API EST_MUST_CHECK est_status est_checkpoint_mark(const char *dir, est_strings paths, est_f64s times,
+                                                      double preserved);
 
 #ifdef __cplusplus
 }

@@ -159,6 +159,14 @@ EST_API EST_MUST_CHECK est_status est_sequence_parse(est_sequence_parser *parser
 /* NULL is fine. */
 EST_API void est_sequence_parser_free(est_sequence_parser *parser);
 
+/* --- whatever an Example has -------------------------------------------------------------------------------------- */
+
+/* The features of one Example without specs, in the order of its bytes: names and new tensors with one axis, strings,
+ * float32 or int64; NULL for a feature without values of any kind. For looking at a record; a parser is much faster.
+ * Clear the list, also after a failure. */
+EST_API EST_MUST_CHECK est_status est_example_read(est_str example, est_named_tensors *out);
+EST_API void                      est_example_read_clear(est_named_tensors *read);
+
 #ifdef __cplusplus
 }
 #endif

@@ -213,6 +213,28 @@ EST_API EST_MUST_CHECK est_exporter *est_latest_exporter(const char *name, const
 EST_API EST_MUST_CHECK est_exporter *est_final_exporter(const char *name, const est_exporter_options *options);
 EST_API EST_MUST_CHECK est_exporter *est_best_exporter(const char *name, const est_exporter_options *options);
 
+/* --- graphs of your own ------------------------------------------------------------------------------------------- */
+
+/* A signature of a SavedModel: what a request gives and gets, by name. Inputs are placeholders. */
+typedef struct est_graph_signature {
+    const char     *name; /* "serving_default" */
+    est_named_nodes inputs, outputs;
+    uint64_t        reserved[4]; /* zeros: room for members to come */
+} est_graph_signature;
+
+typedef struct est_graph_signatures {
+    const est_graph_signature *data;
+    int                        n;
+} est_graph_signatures;
+
+#define EST_GRAPH_SIGNATURES(...) EST_SPAN(est_graph_signatures, const est_graph_signature, __VA_ARGS__)
+
+/* Writes the graph of a session, with the values of its variables, as the SavedModel `dir`: tf.saved_model.save for
+ * graphs. Signatures need not have inputs in common. Tables get an operation that fills them, which joins the graph.
+ * Checked and replaced as est_network_save does it. */
+EST_API EST_MUST_CHECK est_status est_export_graph(est_session *session, est_graph_signatures signatures,
+                                                   const char *dir);
+
 #ifdef __cplusplus
 }
 #endif

@@ -43,7 +43,10 @@ EST_API est_nodes est_trainable_variables(const est_graph *graph);
 EST_API est_nodes est_global_variables(const est_graph *graph); /* saved in checkpoints */
 EST_API est_nodes est_local_variables(const est_graph *graph);  /* state of metrics, not in checkpoints */
 EST_API est_nodes est_update_ops(const est_graph *graph);       /* run with every training step (batch norm) */
-EST_API est_nodes est_losses(const est_graph *graph);           /* regularization losses */
+EST_API est_nodes est_losses(const est_graph *graph);           /* of regularizers, and of est_add_loss */
+
+/* Adds a term to est_losses(), which networks and heads minimize beside their own loss (Layer.add_loss). */
+EST_API void est_add_loss(est_node loss);
 
 /* The sum of est_losses(), 0 when there are none. */
 EST_API est_node est_regularization_loss(est_graph *graph);

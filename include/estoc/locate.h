@@ -22,6 +22,7 @@
 #define est_abs(...) EST_LOCATED(est_abs, __VA_ARGS__)
 #define est_accuracy(...) EST_LOCATED(est_accuracy, __VA_ARGS__)
 #define est_add(...) EST_LOCATED(est_add, __VA_ARGS__)
+#define est_add_loss(...) EST_LOCATED(est_add_loss, __VA_ARGS__)
 #define est_add_n(...) EST_LOCATED(est_add_n, __VA_ARGS__)
 #define est_apply_gradients(...) EST_LOCATED(est_apply_gradients, __VA_ARGS__)
 #define est_argmax(...) EST_LOCATED(est_argmax, __VA_ARGS__)

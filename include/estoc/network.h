@@ -210,14 +210,18 @@ typedef struct est_compile_options {
     /* In place of loss, metrics and label: those of several outputs. One that is not among them is predicted, and not
      * trained. Empty: loss and metrics are those of every output. */
     est_compile_outputs outputs;
+
+    /* true: no loss is required; what the model adds by est_add_loss is minimized, beside a loss if there is one.
+     * Without a loss there are no labels and no metrics. */
+    bool own_losses;
 } est_compile_options;
 
 #define EST_COMPILE(...)                                                                                               \
     (&(const est_compile_options){ .struct_size = EST_STRUCT_SIZE(est_compile_options), __VA_ARGS__ })
 
-/* What training minimizes, how, and what is measured; all copied. A loss is required. Several losses are summed by
- * their weights. A second call replaces the first and begins with a new state of the optimizer; variables of the
- * network keep their values. */
+/* What training minimizes, how, and what is measured; all copied. A loss is required, or own_losses. Several losses are
+ * summed by their weights. A second call replaces the first and begins with a new state of the optimizer; variables of
+ * the network keep their values. */
 EST_API EST_MUST_CHECK est_status est_network_compile(est_network *network, const est_compile_options *options);
 
 /* What is measured: "loss", then the metrics by name in their order; NULL: there are fewer. 0 before it is compiled. */

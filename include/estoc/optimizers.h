@@ -34,7 +34,9 @@ typedef struct est_optimizer {
     double                    hyper[8];      /* the rule's own numbers */
     bool                      nesterov, centered, lazy, keras;
     double                    clip_value, clip_norm, clip_global_norm; /* 0: off */
-    uint64_t                  reserved[5];                             /* zeros: room for members to come */
+    double                    weight_decay;                            /* 0: off */
+    est_strings               decay_not;                               /* names without it; borrowed */
+    uint64_t                  reserved[2];                             /* zeros: room for members to come */
 } est_optimizer;
 
 /* The optimizer with another learning rate, in place of the number it was made with: one that follows a schedule, or a
@@ -46,6 +48,12 @@ EST_API est_optimizer est_with_learning_node(est_optimizer optimizer, est_node l
  * off. */
 EST_API est_optimizer est_with_clipping(est_optimizer optimizer, double clip_value, double clip_norm,
                                         double clip_global_norm);
+
+/* The optimizer with weights that decay: w -= lr weight_decay w in every step before the update, for each variable that
+ * has a gradient (tf.keras' weight_decay; with est_adam and .keras it is AdamW). Variables whose names have one of
+ * `exclude` in them do not decay; the list is borrowed as long as the optimizer. 0: off. Dynamic embeddings refuse it,
+ * since it changes every row. */
+EST_API est_optimizer est_with_weight_decay(est_optimizer optimizer, double weight_decay, est_strings exclude);
 
 /* w -= lr g. Learning rate 0: 0.01. */
 EST_API est_optimizer est_sgd(double learning_rate);
@@ -126,7 +134,7 @@ typedef struct est_adadelta_options {
  * 0: 0.001. */
 EST_API est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *options);
 
-/* The next two are of Keras only: names and counters are Keras' always. Their sparse gradients change every row. */
+/* The next three are of Keras only: names and counters are Keras' always. Their sparse gradients change every row. */
 typedef struct est_adamax_options {
     size_t struct_size; /* filled by EST_ADAMAX */
     double beta1;       /* 0: 0.9; EST_OFF: 0 */
@@ -149,10 +157,19 @@ typedef struct est_nadam_options {
  * rate 0: 0.001. */
 EST_API est_optimizer est_nadam(double learning_rate, const est_nadam_options *options);
 
-/* An optimizer by its name in Keras, in any case: "adadelta", "adagrad", "adam", "adamax", "ftrl", "nadam", "rmsprop",
- * "sgd"; also "momentum". With keras the formulas are those of tf.keras 2.15 (the newer rmsprop has .epsilon_inside),
- * but the "RMSProp" of estimators, spelled so, keeps the legacy one. The error for an unknown name offers the nearest
- * one. Learning rate 0: its default. */
+typedef struct est_lion_options {
+    size_t struct_size; /* filled by EST_LION */
+    double beta1;       /* 0: 0.9; EST_OFF: 0 */
+    double beta2;       /* 0: 0.99; EST_OFF: 0 */
+} est_lion_options;
+#define EST_LION(...) (&(const est_lion_options){ .struct_size = EST_STRUCT_SIZE(est_lion_options), __VA_ARGS__ })
+/* w -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g. Learning rate 0: 0.0001. */
+EST_API est_optimizer est_lion(double learning_rate, const est_lion_options *options);
+
+/* An optimizer by its name in Keras, in any case: "adadelta", "adagrad", "adam", "adamax", "adamw" (est_adam with a
+ * weight decay of 0.004), "ftrl", "lion", "nadam", "rmsprop", "sgd"; also "momentum". With keras the formulas are those
+ * of tf.keras 2.15 (the newer rmsprop has .epsilon_inside), but the "RMSProp" of estimators, spelled so, keeps the
+ * legacy one. The error for an unknown name offers the nearest one. Learning rate 0: its default. */
 EST_API EST_MUST_CHECK est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras,
                                                         est_optimizer *out);
 

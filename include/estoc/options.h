@@ -145,7 +145,8 @@ extern "C" {
     X(est_category_encoding_options, EST_CATEGORY_ENCODING)                                                            \
     X(est_predictor_options, EST_PREDICTOR)                                                                            \
     X(est_load_weights_options, EST_LOAD_WEIGHTS)                                                                      \
-    X(est_arrow_options, EST_ARROW)
+    X(est_arrow_options, EST_ARROW)                                                                                    \
+    X(est_lion_options, EST_LION)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

@@ -27,6 +27,7 @@ struct est_schedule {
     double      t_mul, m_mul; /* restarts: how periods grow and peaks shrink */
     bool        staircase;    /* p is rounded down */
     bool        cycle;        /* polynomial: restarts with a longer decay */
+    bool        after_warmup; /* the schedule begins when the warm-up ends, not beside it */
     est_i64s    boundaries;   /* piecewise; both borrowed until the node is made */
     est_f64s    values;       /* one more than boundaries */
     double      warmup_steps, warmup_start;
@@ -53,6 +54,10 @@ EST_API est_schedule est_cosine_decay_restarts(double initial, int64_t first_dec
                                                double alpha);
 /* Rises linearly from `start` to the rate of `schedule` at `steps`, then follows it. */
 EST_API est_schedule est_linear_warmup(est_schedule schedule, int64_t steps, double start);
+
+/* Rises linearly from `start` to the first rate of `schedule`, which begins after these steps (the warm-up of
+ * tf.keras.optimizers.schedules.CosineDecay). */
+EST_API est_schedule est_warmup_before(est_schedule schedule, int64_t steps, double start);
 
 /* The rate as a float32 scalar of the step, a variable's handle or an int64 scalar. */
 EST_API est_node est_learning_rate(est_schedule schedule, est_node step);

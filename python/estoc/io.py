@@ -111,6 +111,18 @@ def serialize_example(features: Mapping[str, Any]) -> bytes:
     return bytes(ffi.buffer(data.data, data.size)) if data.size > 0 else b""
 
 
+def read_example(serialized: bytes) -> dict[str, np.ndarray | None]:
+    """All features of a tf.train.Example: arrays by name, None for one without values."""
+    out = ffi.new("est_named_tensors *")
+    data = ffi.new("est_str *", (ffi.from_buffer(serialized), len(serialized)))
+    check(lib.est_example_read(data[0], out))
+    try:
+        return {ffi.string(out.data[i].name).decode(): None if out.data[i].tensor == NULL else
+                to_array(out.data[i].tensor, copy=True) for i in range(out.n)}
+    finally:
+        lib.est_example_read_clear(out)
+
+
 class FixedLenFeature(NamedTuple):
     """A feature with exactly this shape; without a default, an Example that lacks it is an error."""
 

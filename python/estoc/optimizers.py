@@ -166,6 +166,14 @@ class Nadam(Optimizer):
             "est_nadam_options", beta1=off(beta1), beta2=off(beta2), epsilon=off(epsilon))), learning_rate)
 
 
+class Lion(Optimizer):
+    """Steps of one size, by the sign of a momentum."""
+
+    def __init__(self, learning_rate: Any = 0.0001, beta1: float = 0.9, beta2: float = 0.99):
+        super().__init__(lambda rate, keep: lib.est_lion(rate, keep.options(
+            "est_lion_options", beta1=off(beta1), beta2=off(beta2))), learning_rate)
+
+
 def c_canned_optimizer(keep: Keep, optimizer: Any) -> Any:
     """An est_canned_optimizer: an Optimizer, a function that makes one, a name, or None for the model's default."""
     struct = keep.new("est_canned_optimizer *")

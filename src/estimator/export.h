@@ -40,7 +40,8 @@ struct est_export_model {
     int                   n_signatures;
     est_model_export     *outputs; /* [n_outputs] in the model's arena: all export outputs */
     int                   n_outputs;
-    est_node              init; /* init op, run after the variables are restored; EST_NO_NODE: none */
+    est_node              init;      /* init op, run after the variables are restored; EST_NO_NODE: none */
+    bool                  own_feeds; /* groups have nothing to do with each other: rows are made for each */
 };
 
 /* The tag under which a loader finds the graph of a mode. */
@@ -48,6 +49,9 @@ const char *est_export_tag(est_mode mode);
 
 /* Decides which outputs become signatures, and adds the op that resets metrics. Adds nodes to the graph. */
 EST_MUST_CHECK est_status est_export_signatures(est_export_model *e);
+
+/* Fails unless the feeds of a signature cover everything that its outputs need. */
+EST_MUST_CHECK est_status est_export_check_feeds(const est_export_model *e, const est_export_signature *s);
 
 /* Logs which signatures are included and which are excluded. */
 void est_export_log_signatures(const est_export_model *e);

@@ -263,7 +263,7 @@ static est_status run_rows(check *c)
     const est_receiver *receiver = &c->e->receiver;
     est_status          status   = EST_OK;
 
-    for (int g = 1; g < receiver->n_groups && status == EST_OK; g++) {
+    for (int g = 1; g < receiver->n_groups && !c->e->own_feeds && status == EST_OK; g++) {
         status = run_model(c, &receiver->groups[0], receiver->groups[g].inputs, receiver->groups[g].n_inputs,
                            c->feeds[g]);
     }
@@ -278,17 +278,32 @@ static est_status run_rows(check *c)
     return status;
 }
 
+/* Rows for the placeholders, or for those of each group. */
+static est_status feed_rows(check *c, const est_sample_rows *rows, bool zeros, bool *made_up)
+{
+    const est_receiver *receiver = &c->e->receiver;
+
+    for (int g = 0; g < (c->e->own_feeds ? receiver->n_groups : 1); g++) {
+        est_receiver one = *receiver;
+
+        one.groups   = &receiver->groups[g];
+        one.n_groups = 1;
+        EST_TRY(est_sample_rows_feed(rows, c->e->own_feeds ? &one : receiver, zeros, c->feeds[g], made_up));
+    }
+    return EST_OK;
+}
+
 /* Finds rows that the model accepts. It must accept recorded rows of its own input. Generated values may be out of
  * range for a lookup, so zeros are tried next. *found is false when the model accepts neither. */
 static est_status choose_rows(check *c, const est_sample_rows *rows, bool *found)
 {
     *found = false;
     for (int zeros = 0; zeros < 2 && !*found; zeros++) {
-        bool       made_up;
+        bool       made_up = true;
         est_status status;
 
         drop_feeds(c);
-        EST_TRY(est_sample_rows_feed(rows, &c->e->receiver, zeros != 0, c->feeds[0], &made_up));
+        EST_TRY(feed_rows(c, rows, zeros != 0, &made_up));
         status = run_rows(c);
         if (status == EST_RESOURCE_EXHAUSTED) return status;
         if (status != EST_OK && !made_up) return est_fail_context(status, "rows that the model accepted before");

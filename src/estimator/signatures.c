@@ -159,7 +159,7 @@ static bool is_fed(const est_export_signature *s, est_edge edge)
 }
 
 /* Whether the feeds cover everything that the outputs need. Inputs have smaller ids, so one backward walk suffices. */
-static est_status check_feeds(const est_export_model *e, const est_export_signature *s)
+est_status est_export_check_feeds(const est_export_model *e, const est_export_signature *s)
 {
     const est_graph *graph  = e->model->graph;
     bool            *needed = est_arena_alloc(e->model->arena, (size_t)est_graph_size(graph) + 1);
@@ -175,8 +175,9 @@ static est_status check_feeds(const est_export_model *e, const est_export_signat
 
         if (!needed[id]) continue;
         if (def->op->source == EST_SOURCE_FEED && !is_fed(s, (est_edge){ id, 0 })) {
-            return est_fail(EST_INVALID_ARGUMENT, "alternative %s does not feed all that %s needs: it leaves out %s",
-                            s->feeds->name, s->key, def->name);
+            return est_fail(EST_INVALID_ARGUMENT, "%s %s does not feed all that %s needs: it leaves out %s",
+                            e->own_feeds ? "signature" : "alternative", s->feeds->name, e->own_feeds ? "it" : s->key,
+                            def->name);
         }
         for (int32_t i = 0; i < def->n_in; i++) {
             needed[def->in[i].node] = needed[def->in[i].node] || !is_fed(s, def->in[i]);
@@ -201,7 +202,7 @@ static est_status add_signatures(est_export_model *e, const est_feed_group *feed
                                      .n_outputs = all[i].n_outputs,
                                      .feeds     = feeds };
         if (s->key == NULL) return est_no_memory();
-        if (other) EST_TRY(check_feeds(e, s));
+        if (other) EST_TRY(est_export_check_feeds(e, s));
         e->n_signatures++;
     }
     return EST_OK;

@@ -14,6 +14,7 @@ struct est_checkpoint {
     char                    *path;
     est_bundle              *bundle;
     est_object_graph         objects; /* empty without an object graph */
+    est_saved_objects        saved;   /* the same, in its arena */
     est_checkpoint_variable *variables;
     est_map                  by_key; /* to est_checkpoint_variable */
     int                      n;
@@ -32,6 +33,7 @@ static est_status load_objects(est_checkpoint *checkpoint)
         status = est_fail(EST_DATA_LOSS, "%s: " EST_OBJECT_GRAPH_KEY " is not one string", checkpoint->path);
     } else {
         status = est_object_graph_parse(&checkpoint->objects, *(const est_str *)est_tensor_data(message));
+        if (status == EST_OK) status = est_object_graph_list(&checkpoint->objects, &checkpoint->saved);
         if (status != EST_OK) {
             status = est_fail_context(status, "%s: " EST_OBJECT_GRAPH_KEY, checkpoint->path);
         }
@@ -178,6 +180,11 @@ est_bundle *est_checkpoint_bundle(const est_checkpoint *checkpoint)
 const est_object_graph *est_checkpoint_objects(const est_checkpoint *checkpoint)
 {
     return &checkpoint->objects;
+}
+
+est_saved_objects est_checkpoint_saved_objects(const est_checkpoint *checkpoint)
+{
+    return checkpoint != NULL ? checkpoint->saved : (est_saved_objects){ 0 };
 }
 
 int est_checkpoint_count(const est_checkpoint *checkpoint)

@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "format/checkpoint.h"
 #include "format/checkpoint_state.h"
+#include "format/object_graph.h"
 
 #define STATE_FILE "checkpoint"
 
@@ -61,6 +62,60 @@ static est_status add_all(est_bundle_writer *writer, est_named_tensors tensors)
     return EST_OK;
 }
 
+/* --- objects ------------------------------------------------------------------------------------------------------ */
+
+static bool is_written(est_named_tensors tensors, const char *key)
+{
+    for (int i = 0; i < tensors.n; i++) {
+        if (tensors.data[i].name != NULL && strcmp(tensors.data[i].name, key) == 0) return true;
+    }
+    return false;
+}
+
+static est_status check_keys(est_saved_objects objects, est_named_tensors tensors)
+{
+    for (int i = 0; i < objects.n; i++) {
+        const est_saved_object *object = &objects.data[i];
+
+        if ((object->n_children > 0 && object->children == NULL) || (object->n_slots > 0 && object->slots == NULL)) {
+            return est_fail(EST_INVALID_ARGUMENT, "object %d to write: a list of it is NULL", i);
+        }
+        if (object->key == NULL || is_written(tensors, object->key)) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "object %d to write has the value \"%s\", which is none of %d tensors", i,
+                        object->key, tensors.n);
+    }
+    return EST_OK;
+}
+
+static est_status make_message(est_saved_objects objects, est_tensor **out)
+{
+    est_object_graph graph  = { 0 };
+    est_wire_writer  writer = { 0 };
+    est_status       status = est_object_graph_make(&graph, objects);
+
+    if (status == EST_OK) est_object_graph_put(&graph, &writer);
+    if (status == EST_OK) status = est_wire_writer_status(&writer);
+    if (status == EST_OK) status = est_tensor_string(writer.data, writer.size, out);
+    est_wire_writer_clear(&writer);
+    est_object_graph_clear(&graph);
+    return status;
+}
+
+static est_status add_objects(est_bundle_writer *writer, est_saved_objects objects, est_named_tensors tensors)
+{
+    est_tensor *message = NULL;
+    est_status  status;
+
+    if (objects.n == 0) return EST_OK;
+    EST_TRY(check_keys(objects, tensors));
+    EST_TRY(make_message(objects, &message));
+    status = est_bundle_add(writer, EST_OBJECT_GRAPH_KEY, message);
+    est_tensor_free(message);
+    return status;
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+
 /* The graph of a checkpoint that is replaced is not that of the new one: it goes aside before the index changes. */
 static est_status commit(est_bundle_writer *writer, const place *p)
 {
@@ -78,7 +133,7 @@ static est_status commit(est_bundle_writer *writer, const place *p)
     return status == EST_OK ? EST_OK : est_error_raise(&error);
 }
 
-static est_status write_files(const char *prefix, const place *p, est_named_tensors tensors)
+static est_status write_files(const char *prefix, const place *p, est_named_tensors tensors, est_saved_objects objects)
 {
     est_bundle_writer *writer;
     est_status         status;
@@ -86,6 +141,7 @@ static est_status write_files(const char *prefix, const place *p, est_named_tens
     EST_TRY(est_dir_create(p->dir));
     EST_TRY(est_bundle_writer_create(prefix, 0, &writer));
     status = add_all(writer, tensors);
+    if (status == EST_OK) status = add_objects(writer, objects, tensors);
     if (status == EST_OK) status = commit(writer, p);
     est_bundle_writer_free(writer);
     return status;
@@ -134,11 +190,50 @@ est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
     if (!EST_LIST_OK(tensors)) {
         return est_fail(EST_INVALID_ARGUMENT, "est_checkpoint_write: %d tensors, and their list is NULL", tensors.n);
     }
+    EST_REQUIRE_LIST("objects", o.objects);
     if (tensors.n < 1) return est_fail(EST_INVALID_ARGUMENT, "a checkpoint needs at least one tensor, got none");
     status = find_place(prefix, &p);
     if (status == EST_OK) status = est_checkpoint_put_path(prefix, room); /* readers have no more */
-    if (status == EST_OK) status = write_files(prefix, &p, tensors);
+    if (status == EST_OK) status = write_files(prefix, &p, tensors, o.objects);
     if (status == EST_OK && o.latest) status = make_latest(&p);
     est_arena_free(p.arena);
+    return status;
+}
+
+static est_status fill_state(est_checkpoint_state *state, est_strings paths, est_f64s times, double preserved)
+{
+    for (int i = 0; i < paths.n; i++) {
+        if (paths.data[i] == NULL || paths.data[i][0] == '\0') {
+            return est_fail(EST_INVALID_ARGUMENT, "checkpoint %d to mark has no path", i);
+        }
+        EST_TRY(est_checkpoint_state_add_path(state, paths.data[i]));
+    }
+    for (int i = 0; i < times.n; i++) EST_TRY(est_checkpoint_state_add_timestamp(state, times.data[i]));
+    state->last_preserved_timestamp = preserved;
+    state->has_last_preserved       = preserved != 0;
+    return est_checkpoint_state_set_latest(state, paths.data[paths.n - 1]);
+}
+
+est_status est_checkpoint_mark(const char *dir, est_strings paths, est_f64s times, double preserved)
+{
+    est_checkpoint_state state = { 0 };
+    char                *path  = NULL;
+    est_status           status;
+
+    EST_REQUIRE(dir);
+    EST_REQUIRE_LIST("paths", paths);
+    EST_REQUIRE_LIST("times", times);
+    if (paths.n < 1 || (times.n != 0 && times.n != paths.n)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_checkpoint_mark: %d paths and %d times; give one path at least, and no times or one for "
+                        "each",
+                        (int)paths.n, (int)times.n);
+    }
+    status = fill_state(&state, paths, times, preserved);
+    if (status == EST_OK) status = est_dir_create(dir);
+    if (status == EST_OK) status = est_checkpoint_join(dir, STATE_FILE, &path);
+    if (status == EST_OK) status = est_checkpoint_state_write(&state, path);
+    est_checkpoint_state_clear(&state);
+    est_free(path);
     return status;
 }

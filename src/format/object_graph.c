@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading and writing TrackableObjectGraph {1 nodes: TrackableObject {1 children: ObjectReference {1 node_id,
- * 2 local_name}, 2 attributes: SerializedTensor {1 name, 2 full_name, 3 checkpoint_key}, 5 has_checkpoint_values:
+ * 2 local_name}, 2 attributes: SerializedTensor {1 name, 2 full_name, 3 checkpoint_key}, 3 slot_variables:
+ * SlotVariableReference {1 original_variable_node_id, 2 slot_name, 3 slot_variable_node_id}, 5 has_checkpoint_values:
  * BoolValue {1 value}}}; all other fields are skipped. */
 #include "format/object_graph.h"
 
@@ -54,6 +55,19 @@ est_status est_object_graph_link(est_object_graph *graph, int32_t parent, const 
     return link_child(graph, parent, (est_str){ name, strlen(name) }, child);
 }
 
+static est_status link_slot(est_object_graph *graph, int32_t parent, est_str name, int64_t variable, int64_t node)
+{
+    est_object      *object = &graph->nodes[parent];
+    est_object_slot *slot   = est_arena_alloc(graph->arena, sizeof *slot);
+
+    if (slot == NULL) return est_no_memory();
+    *slot = (est_object_slot){ .name = copy_text(graph->arena, name), .variable = variable, .slot = node };
+    if (slot->name == NULL) return est_no_memory();
+    *(object->last_slot != NULL ? &object->last_slot->next : &object->slots) = slot;
+    object->last_slot                                                        = slot;
+    return EST_OK;
+}
+
 est_status est_object_graph_value(est_object_graph *graph, int32_t node, const char *full_name,
                                   const char *checkpoint_key)
 {
@@ -72,6 +86,95 @@ int32_t est_object_graph_child(const est_object_graph *graph, int32_t node, cons
         return child->node >= 0 && child->node < graph->n_nodes ? (int32_t)child->node : -1;
     }
     return -1;
+}
+
+/* --- as an array -------------------------------------------------------------------------------------------------- */
+
+static bool exists(const est_object_graph *graph, int64_t node)
+{
+    return node >= 0 && node < graph->n_nodes;
+}
+
+static est_status list_children(const est_object_graph *graph, const est_object *object, est_saved_object *out)
+{
+    est_saved_child *children;
+    est_saved_slot  *slots;
+    int              n_children = 0, n_slots = 0;
+
+    for (const est_object_child *child = object->children; child != NULL; child = child->next) n_children++;
+    for (const est_object_slot *slot = object->slots; slot != NULL; slot = slot->next) n_slots++;
+    children = est_arena_alloc(graph->arena, ((size_t)n_children + 1) * sizeof *children);
+    slots    = est_arena_alloc(graph->arena, ((size_t)n_slots + 1) * sizeof *slots);
+    if (children == NULL || slots == NULL) return est_no_memory();
+    for (const est_object_child *child = object->children; child != NULL; child = child->next) {
+        if (!exists(graph, child->node)) continue;
+        children[out->n_children++] = (est_saved_child){ child->name, (int)child->node };
+    }
+    for (const est_object_slot *slot = object->slots; slot != NULL; slot = slot->next) {
+        if (!exists(graph, slot->variable) || !exists(graph, slot->slot)) continue;
+        slots[out->n_slots++] = (est_saved_slot){ (int)slot->variable, slot->name, (int)slot->slot };
+    }
+    out->children = children;
+    out->slots    = slots;
+    return EST_OK;
+}
+
+est_status est_object_graph_list(est_object_graph *graph, est_saved_objects *out)
+{
+    est_saved_object *objects;
+
+    *out = (est_saved_objects){ 0 };
+    if (graph->n_nodes == 0) return EST_OK;
+    objects = est_arena_alloc(graph->arena, (size_t)graph->n_nodes * sizeof *objects);
+    if (objects == NULL) return est_no_memory();
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        objects[i].key       = graph->nodes[i].checkpoint_key;
+        objects[i].full_name = graph->nodes[i].full_name;
+        EST_TRY(list_children(graph, &graph->nodes[i], &objects[i]));
+    }
+    *out = (est_saved_objects){ objects, graph->n_nodes };
+    return EST_OK;
+}
+
+static est_str text_of(const char *text)
+{
+    return (est_str){ text, strlen(text) };
+}
+
+static est_status make_object(est_object_graph *graph, int32_t i, const est_saved_object *object)
+{
+    for (int k = 0; k < object->n_children; k++) {
+        const est_saved_child *child = &object->children[k];
+
+        if (child->name == NULL || !exists(graph, child->object)) {
+            return est_fail(EST_INVALID_ARGUMENT, "child %d of object %d is \"%s\", object %d; there are %d objects", k,
+                            (int)i, child->name != NULL ? child->name : "(no name)", child->object,
+                            (int)graph->n_nodes);
+        }
+        EST_TRY(link_child(graph, i, text_of(child->name), child->object));
+    }
+    for (int k = 0; k < object->n_slots; k++) {
+        const est_saved_slot *slot = &object->slots[k];
+
+        if (slot->name == NULL || !exists(graph, slot->variable) || !exists(graph, slot->slot)) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "slot %d of object %d is \"%s\", object %d for object %d; there are %d objects", k, (int)i,
+                            slot->name != NULL ? slot->name : "(no name)", slot->slot, slot->variable,
+                            (int)graph->n_nodes);
+        }
+        EST_TRY(link_slot(graph, i, text_of(slot->name), slot->variable, slot->slot));
+    }
+    if (object->key == NULL) return EST_OK;
+    return est_object_graph_value(graph, i, object->full_name != NULL ? object->full_name : "", object->key);
+}
+
+est_status est_object_graph_make(est_object_graph *graph, est_saved_objects objects)
+{
+    int32_t node;
+
+    for (int i = 0; i < objects.n; i++) EST_TRY(est_object_graph_add(graph, &node));
+    for (int i = 0; i < objects.n; i++) EST_TRY(make_object(graph, i, &objects.data[i]));
+    return EST_OK;
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
@@ -93,6 +196,13 @@ void est_object_graph_put(const est_object_graph *graph, est_wire_writer *w)
             est_wire_put_string(w, 1, VALUE);
             est_wire_put_string(w, 2, object->full_name);
             est_wire_put_string(w, 3, object->checkpoint_key);
+            est_wire_end(w, inner);
+        }
+        for (const est_object_slot *slot = object->slots; slot != NULL; slot = slot->next) {
+            inner = est_wire_begin(w, 3);
+            est_wire_put_i64(w, 1, slot->variable);
+            est_wire_put_string(w, 2, slot->name);
+            est_wire_put_i64(w, 3, slot->slot);
             est_wire_end(w, inner);
         }
         inner = est_wire_begin(w, 5);
@@ -165,6 +275,21 @@ static est_status parse_child(est_object_graph *graph, int32_t parent, est_wire_
     return link_child(graph, parent, name, node);
 }
 
+static est_status parse_slot(est_object_graph *graph, int32_t parent, est_wire_reader *r)
+{
+    est_wire_field field;
+    est_str        name     = { 0 };
+    int64_t        variable = 0, slot = 0;
+
+    while (est_wire_next(r, &field)) {
+        if (field.number == 1) variable = est_wire_i64(r, &field);
+        if (field.number == 2) name = est_wire_bytes(r, &field);
+        if (field.number == 3) slot = est_wire_i64(r, &field);
+    }
+    EST_TRY(est_wire_finish(r));
+    return link_slot(graph, parent, name, variable, slot);
+}
+
 static est_status parse_node(est_object_graph *graph, int32_t node, est_wire_reader *r)
 {
     est_wire_field  field;
@@ -177,6 +302,9 @@ static est_status parse_node(est_object_graph *graph, int32_t node, est_wire_rea
         } else if (field.number == 2) {
             est_wire_message(r, &field, "SerializedTensor", &inner);
             EST_TRY(parse_attribute(graph, &graph->nodes[node], &inner));
+        } else if (field.number == 3) {
+            est_wire_message(r, &field, "SlotVariableReference", &inner);
+            EST_TRY(parse_slot(graph, node, &inner));
         }
     }
     return est_wire_finish(r);

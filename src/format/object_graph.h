@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "estoc/tensor.h"
+#include "estoc/checkpoint.h"
 #include "format/wire.h"
 
 #define EST_OBJECT_GRAPH_KEY "_CHECKPOINTABLE_OBJECT_GRAPH" /* under which a checkpoint holds the message */
@@ -29,8 +29,16 @@ typedef struct est_object_child {
     int64_t                  node; /* as it was read: it may be outside of the graph */
 } est_object_child;
 
+/* A variable of an optimizer for another one, by its slot_variables. */
+typedef struct est_object_slot {
+    struct est_object_slot *next;
+    const char             *name;
+    int64_t                 variable, slot; /* as they were read */
+} est_object_slot;
+
 typedef struct est_object {
     est_object_child *children, *last;
+    est_object_slot  *slots, *last_slot;
     const char       *full_name, *checkpoint_key; /* of its value; NULL: it has none */
 } est_object;
 
@@ -57,6 +65,11 @@ EST_MUST_CHECK est_status est_object_graph_link(est_object_graph *graph, int32_t
                                                 int32_t child);
 EST_MUST_CHECK est_status est_object_graph_value(est_object_graph *graph, int32_t node, const char *full_name,
                                                  const char *checkpoint_key);
+
+/* The same as an array in the arena of the graph, and the other way round: into an empty graph, which is to be cleared
+ * also after a failure. EST_INVALID_ARGUMENT: a number is that of no object. */
+EST_MUST_CHECK est_status est_object_graph_list(est_object_graph *graph, est_saved_objects *out);
+EST_MUST_CHECK est_status est_object_graph_make(est_object_graph *graph, est_saved_objects objects);
 
 /* Writes the message. */
 void est_object_graph_put(const est_object_graph *graph, est_wire_writer *w);

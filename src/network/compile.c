@@ -158,6 +158,11 @@ static est_status take_outputs(est_network *network, est_compiled *c, const est_
     int n = o->outputs.n > 0 ? o->outputs.n : network->n_outputs;
 
     EST_TRY(check_outputs(network, o));
+    if (o->own_losses && o->outputs.n == 0 && o->loss == NULL && o->loss_value.each == NULL) {
+        if (o->metrics.n == 0 && o->metric_values.n == 0 && o->weighted_metrics.n == 0) return EST_OK;
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "compile: there are metrics, and no loss whose label they could be measured with; set loss");
+    }
     c->outputs = est_arena_alloc(network->arena, (size_t)n * sizeof *c->outputs);
     if (c->outputs == NULL) return est_no_memory();
     while (c->n_outputs < n) EST_TRY(take_output(network, c, o));

@@ -102,7 +102,7 @@ static est_status take_class_weight(est_fit *fit)
     float   *w;
 
     if (given.n == 0) return EST_OK;
-    if (fit->network->compiled->n_outputs > 1) {
+    if (fit->network->compiled->n_outputs != 1) {
         return est_fail(EST_INVALID_ARGUMENT, "class_weight is set, and %s has %d losses; give rows a sample_weight",
                         fit->network->name, fit->network->compiled->n_outputs);
     }

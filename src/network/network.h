@@ -163,7 +163,7 @@ est_node est_network_loss(const est_compiled_output *output, est_node labels, es
                           est_node *each);
 
 /* That of all: losses[n_outputs] by their weights, and those of est_losses from `first_loss` on. */
-est_node est_network_total_loss(const est_compiled *compiled, const est_node *losses, int first_loss);
+est_node est_network_total_loss(const est_compiled *compiled, est_graph *graph, const est_node *losses, int first_loss);
 
 /* The function of a form, made if need be. */
 EST_MUST_CHECK est_status est_network_function_get(est_network *network, bool training, int form,

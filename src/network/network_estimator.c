@@ -68,7 +68,7 @@ static void add_metrics(const est_compiled *c, int output, est_model *m, est_nod
 /* Loss, metrics and training. */
 static void add_rest(const est_compiled *c, est_model *m, est_mode mode, const est_node *predictions, int first_loss)
 {
-    est_node *losses = est_arena_alloc(m->arena, (size_t)c->n_outputs * sizeof *losses);
+    est_node *losses = est_arena_alloc(m->arena, ((size_t)c->n_outputs + 1) * sizeof *losses);
     est_node  weight = weight_of(c, m), each, loss;
 
     if (losses == NULL) {
@@ -85,7 +85,7 @@ static void add_rest(const est_compiled *c, est_model *m, est_mode mode, const e
         if (est_model_status(m) != EST_OK) return;
         add_metrics(c, i, m, label, prediction, weight, losses[i]);
     }
-    loss = est_network_total_loss(c, losses, first_loss);
+    loss = est_network_total_loss(c, m->graph, losses, first_loss);
     est_model_loss(m, loss);
     if (mode == EST_TRAIN) est_model_minimize(m, c->optimizer, loss);
 }

@@ -105,6 +105,10 @@ static est_node losses_from(est_graph *graph, int first, est_node loss)
     for (int i = first; i < more.n; i++) {
         est_node one = est_sum(more.data[i]);
 
+        if (loss.graph == NULL) {
+            loss = one;
+            continue;
+        }
         loss = est_add(loss, est_node_dtype(one) == est_node_dtype(loss) ? one : est_cast(one, est_node_dtype(loss)));
     }
     return loss;
@@ -118,7 +122,7 @@ est_node est_network_loss(const est_compiled_output *output, est_node labels, es
     return est_mean(weight.graph != NULL ? weigh(weight, *each) : *each);
 }
 
-est_node est_network_total_loss(const est_compiled *compiled, const est_node *losses, int first_loss)
+est_node est_network_total_loss(const est_compiled *compiled, est_graph *graph, const est_node *losses, int first_loss)
 {
     est_node sum = EST_NO_NODE;
 
@@ -131,7 +135,10 @@ est_node est_network_total_loss(const est_compiled *compiled, const est_node *lo
         if (i > 0 && est_node_dtype(one) != est_node_dtype(sum)) one = est_cast(one, est_node_dtype(sum));
         sum = i > 0 ? est_add(sum, one) : one;
     }
-    return losses_from(losses[0].graph, first_loss, sum);
+    sum = losses_from(graph, first_loss, sum);
+    if (sum.graph != NULL) return sum;
+    return est_nn_fail(graph, "there is nothing to minimize: compile has no loss, and the model adds none with "
+                              "est_add_loss");
 }
 
 /* The weights of the classes that the labels are of: numbers, rounded as in Keras, or the largest of a row. */
@@ -260,7 +267,7 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
     est_network_view view       = { b->network, b->graph, batch };
     int              first_loss = est_losses(b->graph).n;
     est_node        *all        = est_arena_alloc(arena, (size_t)b->network->n_outputs * sizeof *all);
-    est_node        *room       = est_arena_alloc(arena, 4 * n * sizeof *room);
+    est_node        *room       = est_arena_alloc(arena, (4 * n + 1) * sizeof *room);
 
     if (all == NULL || room == NULL) return est_no_memory();
     *c = (computed){ .predictions = room, .labels = room + n, .each = room + 2 * n, .losses = room + 3 * n };
@@ -275,7 +282,8 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
         c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weight, &c->each[i]);
         EST_TRY(est_graph_status(b->graph));
     }
-    c->loss = est_network_total_loss(b->compiled, c->losses, first_loss);
+    if (n == 0) c->each = all; /* it has the rows of the batch, too */
+    c->loss = est_network_total_loss(b->compiled, b->graph, c->losses, first_loss);
     return est_graph_status(b->graph);
 }
 
@@ -313,7 +321,7 @@ static void add_labels(const builder *b, est_network_batch *batch, bool shared)
 
     est_compiled *c = b->compiled;
 
-    batch->labels = est_arena_alloc(est_graph_arena(b->graph), (size_t)c->n_outputs * sizeof *batch->labels);
+    batch->labels = est_arena_alloc(est_graph_arena(b->graph), ((size_t)c->n_outputs + 1) * sizeof *batch->labels);
     if (batch->labels == NULL) {
         (void)est_graph_poison(b->graph, est_no_memory());
         return;

@@ -6,6 +6,7 @@
  * writes that do not depend on them), the updates run, and the counter moves after all of them. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "nn/optimizer.h"
 #include "nn/replicas_reduce.h"
@@ -223,6 +224,40 @@ static bool can_update_rows(const est_update *u, est_node var, est_gradient g)
     return true;
 }
 
+/* Whether the weight of a variable decays. */
+static bool decays(const est_optimizer *o, est_node var)
+{
+    if (o->weight_decay == 0) return false;
+    for (int i = 0; i < o->decay_not.n; i++) {
+        if (o->decay_not.data[i] != NULL && strstr(est_node_name(var), o->decay_not.data[i]) != NULL) return false;
+    }
+    return true;
+}
+
+/* w -= lr decay w, as a step of gradient descent, which shards and servers know; the update comes after it. */
+static est_node decay(est_update *u, est_node var)
+{
+    est_node by = est_update_number(u, var, u->optimizer->weight_decay);
+
+    return est_build_apply(&est_op_apply_gradient_descent, NULL, EST_NODES(var, est_update_rate(u, var)),
+                           (est_gradient){ .values = est_mul(est_read_variable(var), by) }, EST_NO_ATTRS);
+}
+
+static est_node decayed_update(est_update *u, est_node var, est_gradient g)
+{
+    est_node before, update;
+
+    if (!decays(u->optimizer, var)) return u->optimizer->rule->apply(u, var, g);
+    if (est_has_rows(var)) {
+        return est_nn_fail(
+            u->graph, "weight decay would change every row of the dynamic embedding '%s' in every step; exclude it",
+            est_node_name(var));
+    }
+    before = decay(u, var);
+    update = u->optimizer->rule->apply(u, var, g);
+    return est_group(u->graph, EST_NODES(before, est_after(update, before)));
+}
+
 /* Adds the updates of all variables with a gradient; returns their number. */
 static int apply_all(est_update *u, est_nodes variables, const est_gradient *gradients, est_node *updates)
 {
@@ -236,7 +271,7 @@ static int apply_all(est_update *u, est_nodes variables, const est_gradient *gra
         if (g.values.graph == NULL) continue;
         if (est_has_rows(variables.data[i]) && !can_update_rows(u, variables.data[i], g)) continue;
         if (g.indices.graph != NULL && !rule->takes_duplicates) g = est_dedup(g);
-        updates[n++] = rule->apply(u, variables.data[i], g);
+        updates[n++] = decayed_update(u, variables.data[i], g);
     }
     if (rule->finish != NULL && n > 0) {
         est_node last = rule->finish(u, (est_nodes){ updates, n });
@@ -385,6 +420,10 @@ est_node est_apply_gradients(est_optimizer optimizer, est_nodes variables, const
         !(optimizer.learning_rate >= 0 && optimizer.learning_rate < INFINITY)) {
         return est_nn_fail(graph, "%s: the learning rate is %g; give a number above 0", optimizer.rule->name,
                            optimizer.learning_rate);
+    }
+    if (!isfinite(optimizer.weight_decay)) {
+        return est_nn_fail(graph, "%s: the weight decay is %g; give a number, or 0 for none", optimizer.rule->name,
+                           optimizer.weight_decay);
     }
     a = (application){ &optimizer, variables, gradients, &o,
                        o.no_update_ops ? (est_nodes){ 0 } : est_update_ops(graph) };

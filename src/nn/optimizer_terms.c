@@ -29,6 +29,7 @@ static void put_schedule(est_strbuf *out, const est_schedule *s)
     put_number(out, "warmup_start", s->warmup_start);
     put_flag(out, "staircase", s->staircase);
     put_flag(out, "cycle", s->cycle);
+    put_flag(out, "after the warm-up", s->after_warmup);
     for (int64_t i = 0; i < s->boundaries.n && s->values.data != NULL; i++) {
         est_strbuf_printf(out, ", %.9g until %lld", s->values.data[i], (long long)s->boundaries.data[i]);
     }
@@ -73,6 +74,10 @@ void est_optimizer_add_terms(est_graph *graph, const est_optimizer *optimizer, c
     put_flag(&out, "centered", optimizer->centered);
     put_flag(&out, "lazy", optimizer->lazy);
     put_flag(&out, "keras", optimizer->keras);
+    put_number(&out, "weight_decay", optimizer->weight_decay);
+    for (int i = 0; optimizer->weight_decay != 0 && i < optimizer->decay_not.n; i++) {
+        est_strbuf_printf(&out, ", but not of %s", optimizer->decay_not.data[i]);
+    }
     put_number(&out, "clip_value", how->clip_value);
     put_number(&out, "clip_norm", how->clip_norm);
     put_number(&out, "clip_global_norm", how->clip_global_norm);

@@ -272,6 +272,23 @@ static const est_optimizer_rule nadam_rule = { .name             = "Nadam",
                                                .touches_all_rows = adam_touches_all_rows,
                                                .instead          = "est_adam with .lazy" };
 
+/* --- Lion --------------------------------------------------------------------------------------------------------- */
+
+/* hyper: beta1, beta2 */
+static est_node lion_apply(est_update *u, est_node var, est_gradient g)
+{
+    est_node  m  = est_update_slot(u, var, "", "m", 0);
+    est_nodes in = EST_NODES(var, m, est_update_rate(u, var), est_update_hyper(u, var, 0), est_update_hyper(u, var, 1));
+
+    return est_build_apply(&est_op_apply_lion, &est_op_sparse_lion, in, g, EST_NO_ATTRS);
+}
+
+static const est_optimizer_rule lion_rule = { .name             = "Lion",
+                                              .apply            = lion_apply,
+                                              .hyper            = { "beta_1", "beta_2" },
+                                              .touches_all_rows = adam_touches_all_rows,
+                                              .instead          = "est_adam with .lazy" };
+
 /* --- FTRL and Adadelta -------------------------------------------------------------------------------------------- */
 
 /* hyper: power, initial accumulator, l1, l2, l2 shrinkage, beta */
@@ -327,6 +344,13 @@ est_optimizer est_with_clipping(est_optimizer optimizer, double clip_value, doub
     optimizer.clip_value       = clip_value;
     optimizer.clip_norm        = clip_norm;
     optimizer.clip_global_norm = clip_global_norm;
+    return optimizer;
+}
+
+est_optimizer est_with_weight_decay(est_optimizer optimizer, double weight_decay, est_strings exclude)
+{
+    optimizer.weight_decay = weight_decay;
+    optimizer.decay_not    = exclude;
     return optimizer;
 }
 
@@ -436,6 +460,17 @@ est_optimizer est_nadam(double learning_rate, const est_nadam_options *options)
                             .keras         = true };
 }
 
+est_optimizer est_lion(double learning_rate, const est_lion_options *options)
+{
+    est_lion_options o;
+
+    OPTIONS_OR_NOTHING(est_lion_options, options, o);
+    return (est_optimizer){ .rule          = &lion_rule,
+                            .learning_rate = est_or(learning_rate, 0.0001),
+                            .hyper         = { est_or(o.beta1, 0.9), est_or(o.beta2, 0.99) },
+                            .keras         = true };
+}
+
 /* --- by name ------------------------------------------------------------------------------------------------------ */
 
 /* The optimizer with a learning rate; keras: Keras' names and formulas, else those of tf.compat.v1.train. */
@@ -491,6 +526,17 @@ static est_optimizer make_nadam(double learning_rate, bool keras)
     return est_nadam(learning_rate, NULL);
 }
 
+static est_optimizer make_adam_w(double learning_rate, bool keras)
+{
+    return est_with_weight_decay(make_adam(learning_rate, keras), 0.004, (est_strings){ 0 });
+}
+
+static est_optimizer make_lion(double learning_rate, bool keras)
+{
+    (void)keras;
+    return est_lion(learning_rate, NULL);
+}
+
 static est_optimizer make_ftrl(double learning_rate, bool keras)
 {
     return est_ftrl(learning_rate, EST_FTRL(.keras = keras));
@@ -505,7 +551,7 @@ static const optimizer_row rows[] = {
     { { "sgd" }, make_sgd },         { { "momentum" }, make_momentum },      { { "adam" }, make_adam },
     { { "adagrad" }, make_adagrad }, { { "rmsprop" }, make_newer_rms_prop }, { { "RMSProp" }, make_rms_prop },
     { { "ftrl" }, make_ftrl },       { { "adadelta" }, make_adadelta },      { { "adamax" }, make_adamax },
-    { { "nadam" }, make_nadam },
+    { { "nadam" }, make_nadam },     { { "adamw" }, make_adam_w },           { { "lion" }, make_lion },
 };
 
 est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras, est_optimizer *out)

@@ -167,14 +167,22 @@ est_schedule est_linear_warmup(est_schedule schedule, int64_t steps, double star
     return schedule;
 }
 
+est_schedule est_warmup_before(est_schedule schedule, int64_t steps, double start)
+{
+    schedule              = est_linear_warmup(schedule, steps, start);
+    schedule.after_warmup = true;
+    return schedule;
+}
+
 static est_node warmed_up(const est_schedule *s, est_node step)
 {
     est_node steps = number(step, s->warmup_steps);
-    est_node final = s->rate(s, steps); /* the rate at the end of the warm-up */
+    est_node from  = s->after_warmup ? steps : number(step, 0); /* where the schedule begins */
+    est_node final = s->rate(s, est_sub(steps, from));          /* the rate at the end of the warm-up */
     est_node line  = est_add(number(step, s->warmup_start),
                              est_mul(est_div(step, steps), est_shift(final, -s->warmup_start)));
 
-    return est_select(est_less(step, steps), line, s->rate(s, step));
+    return est_select(est_less(step, steps), line, s->rate(s, est_sub(step, from)));
 }
 
 est_node est_learning_rate(est_schedule schedule, est_node step)

@@ -114,6 +114,11 @@ est_nodes est_losses(const est_graph *graph)
     return est_graph_collection(graph, "losses");
 }
 
+void est_add_loss(est_node loss)
+{
+    if (est_def(loss) != NULL) est_graph_collect(loss.graph, "losses", loss);
+}
+
 est_node est_regularization_loss(est_graph *graph)
 {
     est_nodes losses = est_losses(graph);

@@ -84,7 +84,7 @@ static const wrong wrongs[] = {
     { "dropout: 0.1", "batch_norm: {}", ":6:15: \"batch_norm\" takes true or false, not a mapping\n" },
     { "dropout: 0.1", "activation: rleu", "takes relu, relu6, elu, selu, tanh, sigmoid, softplus, softsign, gelu, swish, mish, exponential, hard_sigmoid, leaky_relu, softmax or linear, not \"rleu\"; did you mean \"relu\"?\n" },
     { "type: dnn_linear_combined_classifier", "type: dnn_clasifier", "; did you mean \"dnn_classifier\"?\n" },
-    { "name: Adagrad", "name: adam", ":7:25: \"name\" takes Adagrad, Adam, Ftrl, RMSProp, SGD, Momentum, Adadelta, LazyAdam, Adamax or Nadam, not \"adam\"; did you mean \"Adam\"?\n" },
+    { "name: Adagrad", "name: adam", ":7:25: \"name\" takes Adagrad, Adam, Ftrl, RMSProp, SGD, Momentum, Adadelta, LazyAdam, Adamax, Nadam or Lion, not \"adam\"; did you mean \"Adam\"?\n" },
     { "train: train.csv", "train: {a: b}", ":18:10: \"train\" takes a text, not a mapping\n" },
     { "train: train.csv", "train: ['']", ":18:11: \"train\" is empty\n" },
     { "train: {max_steps: 150}", "train: 150", ":25:8: train is a mapping of keys, not a single value\n" },

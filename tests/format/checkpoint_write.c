@@ -172,6 +172,70 @@ TEST(refused)
     assert_int_equal(count_files(at("no")), 0);
 }
 
+TEST(mark)
+{
+    char latest[EST_CHECKPOINT_PATH_MAX];
+
+    check(est_checkpoint_write(at("mark/a-1"), EST_NAMED_TENSORS({ "w", ones }), NULL));
+    check(est_checkpoint_write(at("mark/a-2"), EST_NAMED_TENSORS({ "w", twos }), NULL));
+    check(est_checkpoint_mark(at("mark"), EST_STRINGS("a-2", "a-1"), EST_F64S(1.5, 2.5), 1.5));
+    check(est_checkpoint_latest(at("mark"), latest));
+    assert_string_equal(latest, at("mark/a-1"));
+    assert_true(first_of(at("mark")) == 1);
+    check(est_checkpoint_mark(at("mark"), EST_STRINGS("a-2"), (est_f64s){ 0 }, 0));
+    assert_true(first_of(at("mark")) == 2);
+    assert_int_equal(est_checkpoint_mark(at("mark"), (est_strings){ 0 }, (est_f64s){ 0 }, 0), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_checkpoint_mark(at("mark"), EST_STRINGS("a-2"), EST_F64S(1, 2), 0), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_checkpoint_mark(at("mark"), EST_STRINGS("a", ""), (est_f64s){ 0 }, 0), EST_INVALID_ARGUMENT);
+}
+
+/* A root with a module, whose two variables are one tensor each; the second is a slot for the first. */
+static const est_saved_object objects[] = {
+    { .children   = (const est_saved_child[]){ { "module", 1 }, { "again", 1 } },
+      .n_children = 2,
+      .slots      = (const est_saved_slot[]){ { 2, "m", 3 } },
+      .n_slots    = 1 },
+    { .children = (const est_saved_child[]){ { "v", 2 }, { "slot", 3 } }, .n_children = 2 },
+    { .key = "module/v", .full_name = "Variable" },
+    { .key = "module/slot" },
+};
+
+TEST(objects)
+{
+    est_named_tensors two = EST_NAMED_TENSORS({ "module/v", ones }, { "module/slot", twos });
+    est_saved_objects read;
+    est_checkpoint   *checkpoint;
+
+    check(est_checkpoint_write(at("objects/c"), two, EST_CHECKPOINT_WRITE(.objects = { objects, 4 })));
+    check(est_checkpoint_open(at("objects/c"), &checkpoint));
+    assert_int_equal(est_checkpoint_count(checkpoint), 2); /* the message of the objects is none of the variables */
+    read = est_checkpoint_saved_objects(checkpoint);
+    assert_int_equal(read.n, 4);
+    assert_int_equal(read.data[0].n_children, 2);
+    assert_string_equal(read.data[0].children[1].name, "again");
+    assert_int_equal(read.data[0].children[1].object, 1);
+    assert_int_equal(read.data[0].n_slots, 1);
+    assert_int_equal(read.data[0].slots[0].variable, 2);
+    assert_int_equal(read.data[0].slots[0].slot, 3);
+    assert_string_equal(read.data[0].slots[0].name, "m");
+    assert_null(read.data[0].key);
+    assert_string_equal(read.data[2].key, "module/v");
+    assert_string_equal(read.data[2].full_name, "Variable");
+    est_checkpoint_close(checkpoint);
+
+    check(est_checkpoint_write(at("objects/plain"), two, NULL));
+    check(est_checkpoint_open(at("objects/plain"), &checkpoint));
+    assert_int_equal(est_checkpoint_saved_objects(checkpoint).n, 0);
+    est_checkpoint_close(checkpoint);
+    assert_int_equal(est_checkpoint_saved_objects(NULL).n, 0);
+
+    refused(at("objects/no"), two, EST_CHECKPOINT_WRITE(.objects = { objects, 2 }),
+            "slot 0 of object 0 is \"m\", object 3 for object 2; there are 2 objects");
+    refused(at("objects/no"), EST_NAMED_TENSORS({ "module/v", ones }), EST_CHECKPOINT_WRITE(.objects = { objects, 4 }),
+            "object 3 to write has the value \"module/slot\", which is none of 1 tensors");
+    refused(at("objects/no"), two, EST_CHECKPOINT_WRITE(.objects = { NULL, 4 }), "objects");
+}
+
 /* One failure after the other, of files and of memory: the old checkpoint or the new one is there, whole, with no
  * temporary file beside it, and the state file names one that is. */
 static void fail_each(fault_kind kind)
@@ -199,7 +263,9 @@ static void fail_each(fault_kind kind)
         check(est_dir_remove(at("fault")));
         check(est_checkpoint_write(at("fault/m-1"), EST_NAMED_TENSORS({ "w", ones }), &latest));
         fault_arm(&f);
-        status = est_checkpoint_write(at("fault/m-2"), EST_NAMED_TENSORS({ "w", twos }), &latest);
+        status = est_checkpoint_write(
+            at("fault/m-2"), EST_NAMED_TENSORS({ "w", twos }),
+            EST_CHECKPOINT_WRITE(.latest = true, .objects = { &(est_saved_object){ .key = "w" }, 1 }));
         (void)fault_end(&f);
         value = first_of(at("fault"));
         assert_true(status != EST_OK || value == 2);

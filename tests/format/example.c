@@ -486,6 +486,39 @@ TEST(no_memory)
 /* --- many names --------------------------------------------------------------------------------------------------- */
 
 /* The order of the entries changes from example to example, some are not wanted and some not there. */
+TEST(read)
+{
+    const est_str     words[] = { { "a", 1 }, { "", 0 } };
+    est_named_tensors read;
+    est_example      *example = NULL;
+    est_str           bytes;
+
+    assert_int_equal(est_example_create(&example), EST_OK);
+    est_example_set_bytes(example, "w", words, 2);
+    est_example_set_f32s(example, "f", (const float[]){ 1.5f, -2 }, 2);
+    est_example_set_i64s(example, "i", (const int64_t[]){ -7, 300 }, 2);
+    est_example_set_i64s(example, "none", NULL, 0);
+    assert_int_equal(est_example_serialize(example, &bytes), EST_OK);
+    assert_int_equal(est_example_read(bytes, &read), EST_OK);
+    assert_int_equal(read.n, 4); /* in the order of names */
+    assert_string_equal(read.data[0].name, "f");
+    assert_int_equal(est_tensor_dtype(read.data[0].tensor), EST_F32);
+    assert_true(((const float *)est_tensor_data(read.data[0].tensor))[1] == -2);
+    assert_string_equal(read.data[1].name, "i");
+    assert_true(((const int64_t *)est_tensor_data(read.data[1].tensor))[0] == -7);
+    assert_int_equal(est_tensor_count(read.data[2].tensor), 0);
+    assert_string_equal(read.data[3].name, "w");
+    assert_int_equal(est_tensor_count(read.data[3].tensor), 2);
+    est_example_read_clear(&read);
+    for (size_t cut = 0; cut < bytes.size; cut++) { /* damage is an error, or leaves less */
+        if (est_example_read((est_str){ bytes.data, cut }, &read) == EST_OK) est_example_read_clear(&read);
+        assert_int_equal(read.n, 0);
+    }
+    est_example_free(example);
+    assert_int_equal(est_example_read((est_str){ 0 }, &read), EST_OK);
+    assert_int_equal(read.n, 0);
+}
+
 TEST(names_in_any_order)
 {
     enum { WANTED = 50, EXAMPLES = 30 };

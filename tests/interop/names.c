@@ -435,7 +435,8 @@ static void say_optimizer(est_strbuf *out, const char *name, double rate, bool s
 
 TEST(optimizers)
 {
-    static const char *const names[] = { "sgd", "adam", "Adagrad", "adadelta", "Adamax", "nadam", "rmsprop", "Ftrl" };
+    static const char *const names[] = { "sgd",   "adam",    "Adagrad", "adadelta", "Adamax",
+                                         "nadam", "rmsprop", "Ftrl",    "AdamW",    "Lion" };
     est_strbuf               out     = { 0 };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

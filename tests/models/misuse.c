@@ -597,6 +597,8 @@ static bool node_neutral(est_node node)
     X(est_partitioner)                                                                                                 \
     X(est_coordinator_stats)                                                                                           \
     X(est_value_state)                                                                                                 \
+    X(est_saved_objects)                                                                                               \
+    X(est_precision)                                                                                                   \
     X(est_f32s)                                                                                                        \
     X(est_str)
 VALUES(VALUE_NEUTRAL)

@@ -218,6 +218,64 @@ static est_node one_head(est_graph *graph, est_features inputs, bool training, v
     return est_dense(est_network_input_node(inputs, "x"), 1, NULL);
 }
 
+/* An autoencoder: its loss is one that the model adds, and it has no label. */
+static est_node reconstruct(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x = est_network_input_node(inputs, "x");
+    est_node y = est_dense(est_dense(x, 2, EST_DENSE(.name = "code")), 3, EST_DENSE(.name = "back"));
+
+    (void)graph, (void)training;
+    if (user == NULL) est_add_loss(est_mean(est_square(est_sub(x, y))));
+    return y;
+}
+
+/* The same with a loss by compile: the numbers must be those. */
+static double last_loss(est_network *network, est_named_tensors arrays)
+{
+    est_history *history = NULL;
+    double       last;
+
+    assert_ok(est_network_fit(
+        network,
+        EST_FIT(.arrays = arrays, .epochs = 3, .no_shuffle = true, .batch_size = 4, .verbose = EST_VERBOSE_NONE),
+        &history));
+    last = est_history_value(history, "loss", 2);
+    est_history_free(history);
+    return last;
+}
+
+TEST(own_losses)
+{
+    est_tensor  *x = noise(ROWS, 3, 1);
+    est_network *own, *told;
+    est_metrics *metrics = NULL;
+    double       a, b;
+
+    assert_ok(est_network_create(reconstruct, EST_NETWORK(.seed = 3), &own));
+    expect_error(
+        est_network_compile(own, EST_COMPILE(.optimizer = "sgd", .own_losses = true, .metrics = EST_STRINGS("mae"))),
+        EST_INVALID_ARGUMENT, "there are metrics, and no loss");
+    assert_ok(est_network_compile(own, EST_COMPILE(.optimizer = "sgd", .own_losses = true)));
+    assert_ok(est_network_create(reconstruct, EST_NETWORK(.seed = 3, .user = &(int){ 0 }), &told));
+    assert_ok(est_network_compile(told, EST_COMPILE(.optimizer = "sgd", .loss = "mse")));
+    a = last_loss(own, EST_NAMED_TENSORS({ "x", x }));
+    b = last_loss(told, EST_NAMED_TENSORS({ "x", x }, { "y", x }));
+    assert_near(a, b, 1e-6);
+    assert_ok(est_network_evaluate(
+        own, EST_NETWORK_EVALUATE(.arrays = EST_NAMED_TENSORS({ "x", x }), .verbose = EST_VERBOSE_NONE), &metrics));
+    assert_int_equal(est_metrics_count(metrics), 1);
+    est_metrics_free(metrics);
+    expect_error(
+        est_network_fit(own, EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }), .class_weight = EST_F64S(1, 2)), NULL),
+        EST_INVALID_ARGUMENT, "has 0 losses");
+    assert_ok(est_network_compile(told, EST_COMPILE(.optimizer = "sgd", .own_losses = true)));
+    expect_error(est_network_fit(told, EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x })), NULL), EST_INVALID_ARGUMENT,
+                 "there is nothing to minimize");
+    est_network_free(own);
+    est_network_free(told);
+    est_tensor_free(x);
+}
+
 TEST(wrong_use)
 {
     data              d       = make_data();

@@ -215,6 +215,29 @@ static void nadam_step(cell *x, double g, bool touched, int t)
     x->w -= RATE * n / (sqrt(x->b / (1 - pow(0.99, t))) + 1e-3);
 }
 
+static void lion_step(cell *x, double g, bool touched, int t)
+{
+    double way = 0.5 * x->a + 0.5 * g;
+
+    (void)touched;
+    (void)t;
+    x->w -= RATE * (way > 0 ? 1 : way < 0 ? -1 : 0);
+    x->a = 0.75 * x->a + 0.25 * g;
+}
+
+/* Every weight decays, whether its row has a gradient or not. */
+static void decayed_momentum_step(cell *x, double g, bool touched, int t)
+{
+    x->w -= RATE * 0.25 * x->w;
+    keras_momentum_step(x, g, touched, t);
+}
+
+static void adam_w_step(cell *x, double g, bool touched, int t)
+{
+    x->w -= RATE * 0.25 * x->w;
+    keras_adam_step(x, g, touched, t);
+}
+
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
 static const double target[ROWS] = { 1, -2, 0.5, 3 };
@@ -350,6 +373,19 @@ TEST(trajectories)
           .slot = { "training/Adamax/w/m", "training/Adamax/w/v" } },
         { "nadam", est_nadam(RATE, EST_NADAM(.beta1 = 0.5, .beta2 = 0.99, .epsilon = 1e-3)), nadam_step, .c0 = 1,
           .slot = { "training/Nadam/w/m", "training/Nadam/w/v" } },
+        { "lion", est_lion(RATE, EST_LION(.beta1 = 0.5, .beta2 = 0.75)), lion_step, .slot = { "training/Lion/w/m" } },
+        { "momentum with weight decay",
+          est_with_weight_decay(est_momentum(RATE, EST_MOMENTUM(.momentum = 0.75, .keras = true)), 0.25,
+                                EST_STRINGS("bias")),
+          decayed_momentum_step, .slot = { "training/SGD/w/momentum" } },
+        { "decay of other variables",
+          est_with_weight_decay(est_momentum(RATE, EST_MOMENTUM(.momentum = 0.75, .keras = true)), 0.25,
+                                EST_STRINGS("bias", "w")),
+          keras_momentum_step, .slot = { "training/SGD/w/momentum" } },
+        { "adamw",
+          est_with_weight_decay(est_adam(RATE, EST_ADAM(.beta1 = 0.5, .beta2 = 0.99, .keras = true)), 0.25,
+                                (est_strings){ 0 }),
+          adam_w_step, .slot = { "training/Adam/w/m", "training/Adam/w/v" } },
         { "ftrl", est_ftrl(RATE, NULL), ftrl_step, .a0 = 0.1, .slot = { "Ftrl", "Ftrl_1" } },
         { "ftrl with l1",
           est_ftrl(RATE,
@@ -559,6 +595,16 @@ TEST(refusals)
     assert_non_null(strstr(est_error_message(), "nothing to train"));
     nn_end(&t);
 
+    t = nn_begin(1);
+    (void)est_weight(t.graph, "w", EST_SHAPE_SCALAR, NULL);
+    (void)est_minimize(est_with_weight_decay(est_sgd(1), NAN, (est_strings){ 0 }),
+                       est_read_variable(est_trainable_variables(t.graph).data[0]), NULL);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "the weight decay is nan"));
+    nn_end(&t);
+
+    assert_ok(est_optimizer_by_name("AdamW", 0, true, &optimizer));
+    assert_near(optimizer.weight_decay, 0.004, 0);
     assert_ok(est_optimizer_by_name("RMSProp", 0, false, &optimizer));
     assert_near(optimizer.learning_rate, 0.001, 0);
     assert_int_equal(est_optimizer_by_name("Adamaxx", 0, false, &optimizer), EST_INVALID_ARGUMENT);
@@ -580,6 +626,8 @@ TAKES(adam_epsilon_of, est_adam(1, EST_ADAM(.epsilon = v)).hyper[2])
 TAKES(adamax_beta1_of, est_adamax(1, EST_ADAMAX(.beta1 = v)).hyper[0])
 TAKES(adamax_beta2_of, est_adamax(1, EST_ADAMAX(.beta2 = v)).hyper[1])
 TAKES(adamax_epsilon_of, est_adamax(1, EST_ADAMAX(.epsilon = v)).hyper[2])
+TAKES(lion_beta1_of, est_lion(1, EST_LION(.beta1 = v)).hyper[0])
+TAKES(lion_beta2_of, est_lion(1, EST_LION(.beta2 = v)).hyper[1])
 TAKES(nadam_beta1_of, est_nadam(1, EST_NADAM(.beta1 = v)).hyper[0])
 TAKES(nadam_beta2_of, est_nadam(1, EST_NADAM(.beta2 = v)).hyper[1])
 TAKES(nadam_epsilon_of, est_nadam(1, EST_NADAM(.epsilon = v)).hyper[2])
@@ -618,6 +666,8 @@ TEST(off)
         { adamax_beta1_of, 0.9 },
         { adamax_beta2_of, 0.999 },
         { adamax_epsilon_of, 1e-7 },
+        { lion_beta1_of, 0.9 },
+        { lion_beta2_of, 0.99 },
         { nadam_beta1_of, 0.9 },
         { nadam_beta2_of, 0.999 },
         { nadam_epsilon_of, 1e-7 },

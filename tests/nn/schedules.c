@@ -73,6 +73,11 @@ static double warmup(double s)
     return s < 10 ? 0.05 + s / 10 * (exponential(10) - 0.05) : exponential(s);
 }
 
+static double warmup_before(double s)
+{
+    return s < 10 ? 0.05 + s / 10 * (exponential(0) - 0.05) : exponential(s - 10);
+}
+
 static double constant(double s)
 {
     (void)s;
@@ -98,6 +103,7 @@ TEST(closed_forms)
         { est_cosine_decay(0.5, 20, 0.1), cosine },
         { est_cosine_decay_restarts(0.5, 8, 2, 0.5, 0), restarts },
         { est_cosine_decay_restarts(0.5, 8, 1, 1, 0), equal_restarts },
+        { est_warmup_before(est_exponential_decay(0.5, 7, 0.9, false), 10, 0.05), warmup_before },
         { est_linear_warmup(est_exponential_decay(0.5, 7, 0.9, false), 10, 0.05), warmup },
     };
     enum { N = sizeof cases / sizeof cases[0] };

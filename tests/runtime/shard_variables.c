@@ -185,6 +185,8 @@ TEST(every_optimizer)
         est_rms_prop(0.01, EST_RMS_PROP(.keras = true, .epsilon_inside = true)),
         est_adamax(0.01, NULL),
         est_nadam(0.01, NULL),
+        est_lion(0.01, NULL),
+        est_with_weight_decay(est_adam(0.01, EST_ADAM(.keras = true)), 0.1, (est_strings){ 0 }),
     };
 
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import logging
@@ -80,10 +81,28 @@ class ConcreteFunction:
         self._types = [as_dtype(int(lib.est_node_dtype(node._c))) for node in self.feeds]
         self._step: Any = None
         self._keep: list = []  # objects whose identity is a part of the key
+        self.arguments: Any = None  # (positional, named), with specs in place of tensors
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         leaves = _structure.flatten((arguments, {**named}))
         return self.run(leaves)
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Names for the tensors among the arguments: of their specs, or of parameters."""
+        positional, named = self.arguments
+        names: list[str] = []
+        parameters = list(self._function._signature.parameters)
+        given = list(zip(parameters + [f"args_{i}" for i in range(len(positional))], positional)) + sorted(named.items())
+        for name, value in given:
+            tensors = [leaf for leaf in _structure.flatten(value) if isinstance(leaf, TensorSpec)]
+            for i, leaf in enumerate(tensors):
+                names.append(leaf.name or (name if len(tensors) == 1 else f"{name}_{i}"))
+        return [name if name not in names[:i] else f"{name}_{i}" for i, name in enumerate(names)]
+
+    @property
+    def structured_input_signature(self) -> Any:
+        return self.arguments
 
     def values(self, leaves: list) -> list[np.ndarray]:
         """What to feed: arguments, and the next elements of iterators."""
@@ -220,7 +239,14 @@ class Function:
     def get_concrete_function(self, *arguments: Any, **named: Any) -> ConcreteFunction:
         if self.input_signature is not None and not arguments and not named:
             arguments = self.input_signature
-        return self.concrete(arguments, named)[0]
+        concrete, leaves = self.concrete(arguments, named)
+        names = [leaf.name if isinstance(leaf, TensorSpec) else None for leaf in leaves]
+        known = _structure.flatten(concrete.arguments)
+        if any(name is not None and name != spec.name for name, spec in zip(names, known)):
+            concrete = copy.copy(concrete)  # the same step, called by these names
+            concrete.arguments = _structure.pack_as(concrete.arguments, [
+                spec if name is None else TensorSpec(spec.shape, spec.dtype, name) for name, spec in zip(names, known)])
+        return concrete
 
     # --- finding a trace ---
 
@@ -352,7 +378,13 @@ class Function:
             world.graph.check()
             outputs = _structure.map_structure(_output(world.graph), result)
             world.graph.check()
-        return ConcreteFunction(self, world, trace, feeds, positions, outputs, getattr(self, "__name__", "function"))
+        concrete = ConcreteFunction(self, world, trace, feeds, positions, outputs, getattr(self, "__name__", "function"))
+        specs = list(leaves)
+        for position, node in zip(positions, feeds):
+            name = leaves[position].name if isinstance(leaves[position], TensorSpec) else None
+            specs[position] = TensorSpec(node.shape, node.dtype, name)
+        concrete.arguments = _structure.pack_as((arguments, named), specs)
+        return concrete
 
 
 def _strategies() -> list:

@@ -22,6 +22,7 @@ from ..graph import Variable as _Handle
 from ..initializers import c_initializer
 
 _local = threading.local()
+restorations: list = []  # checkpoints with values for variables that may not exist yet (_checkpoint.py)
 
 
 class OtherWorld(Exception):
@@ -66,6 +67,8 @@ class World:
         if count != self._known:
             check(lib.est_session_init(self._session))
             self._known = count
+            for restoration in list(restorations):
+                restoration.match()
 
     def ready(self) -> Any:
         """The session, with what networks have learned."""

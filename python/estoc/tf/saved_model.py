@@ -1,18 +1,192 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.saved_model: SavedModels by their signatures."""
+"""tf.saved_model: objects with functions written as SavedModels, and SavedModels by their signatures.
+
+A SavedModel that `save` writes has a signature for each of `signatures`, and one for each trace of the functions that
+are attributes of the object: "__function__/<attribute>/<number>" with the arguments "arg0_<name>", ..., by which `load` gives them back.
+"""
 from __future__ import annotations
 
 import os as _os
 from typing import Any as _Any
 
+import numpy as _np
+
 from .. import predictor as _predictor
+from .._lib import Keep as _Keep
+from .._lib import check as _check
+from .._lib import ffi as _ffi
+from .._lib import lib as _lib
+from .._lib import owned as _owned
+from .._tensor import as_array as _as_array
+from .._tensor import to_tensor as _to_tensor
+from ..data import TensorSpec as _TensorSpec
+from ..graph import Graph as _Graph
+from ..graph import Node as _Node
+from . import _structure
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
+from ._function import ConcreteFunction as _ConcreteFunction
+from ._function import Function as _Traced
 
 SERVING = "serve"
 TRAINING = "train"
 DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default"
+_FUNCTION = "__function__/"
+
+
+# --- saving -----------------------------------------------------------------------------------------------------------
+
+
+def _functions_of(obj: _Any) -> dict[str, _Traced]:
+    """The functions among the attributes of an object and of its class."""
+    found = {}
+    for owner in reversed(type(obj).__mro__):
+        found.update({name: getattr(obj, name) for name, value in vars(owner).items() if isinstance(value, _Traced)})
+    found.update({name: value for name, value in vars(obj).items() if isinstance(value, _Traced)})
+    return found
+
+
+def _concretes_of(function: _Traced) -> list[_ConcreteFunction]:
+    """Traces that take tensors only."""
+    if function.input_signature is not None:
+        return [function.get_concrete_function()]
+    made = list({id(item): item for item in function._cache.values()}.values())
+    return [item for item in made if all(isinstance(leaf, _TensorSpec) for leaf in _structure.flatten(item.arguments))]
+
+
+def _as_concrete(name: str, function: _Any) -> _ConcreteFunction:
+    if isinstance(function, _Traced):
+        if function.input_signature is None:
+            raise ValueError(f"Expected a TensorFlow function for which to generate a signature, but got "
+                             f"{function.__name__} for {name!r}. Python functions may be decorated with an "
+                             "`input_signature` argument to `tf.function`, or a concrete function be given: "
+                             "fn.get_concrete_function(tf.TensorSpec(...)).")
+        return function.get_concrete_function()
+    if not isinstance(function, _ConcreteFunction):
+        raise ValueError(f"Expected a TensorFlow function for which to generate a signature, but got {function!r} for "
+                         f"{name!r}; decorate it with tf.function.")
+    return function
+
+
+def _signatures_of(obj: _Any, given: _Any) -> dict[str, _ConcreteFunction]:
+    if given is None:
+        single = [function for function in _functions_of(obj).values() if function.input_signature is not None]
+        given = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: single[0]} if len(single) == 1 else {}
+    elif not isinstance(given, dict):
+        given = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: given}
+    return {name: _as_concrete(name, function) for name, function in given.items()}
+
+
+def _named_results(result: _Any) -> dict[str, _Node]:
+    """Results by name: keys of a dict, or "output_0", ..."""
+    if isinstance(result, dict):
+        if not all(isinstance(value, _Node) for value in result.values()):
+            raise ValueError(f"Got a dictionary containing non-Tensor value {result!r}; a signature gives tensors by "
+                             "name, or a sequence of them.")
+        return dict(result)
+    leaves = _structure.flatten(result)
+    return {f"output_{i}": leaf for i, leaf in enumerate(leaves)}
+
+
+class _Export:
+    """A graph in which functions are traced once more, with the variables that they read."""
+
+    def __init__(self, root: _Any):
+        self.root = root
+        self.graph = _Graph()
+        self.graph.twins, self.graph.twin_of = {}, {}
+        self.keep = _Keep()
+        self.signatures: list = []
+
+    def add(self, name: str, concrete: _ConcreteFunction) -> None:
+        names = concrete.argument_names
+        if name.startswith(_FUNCTION):  # which is first must be known when it is called again
+            names = [f"arg{i}_{argument}" for i, argument in enumerate(names)]
+        nodes: list[_Node] = []
+
+        def placeholder(spec: _Any) -> _Any:
+            if not isinstance(spec, _TensorSpec):
+                return spec
+            nodes.append(self.graph.placeholder(None, spec.dtype, spec.shape))
+            return nodes[-1]
+
+        with self.graph.as_default():
+            positional, named = _structure.map_structure(placeholder, concrete.arguments)
+            try:
+                result = concrete._function.python_function(*positional, **named)
+            except Exception as why:
+                _lib.est_graph_recover(self.graph._c)
+                raise NotImplementedError(f"{concrete.name} cannot be written as a SavedModel: {why}") from why
+            outputs = {key: _as_node(value, self.graph) for key, value in _named_results(
+                _structure.map_structure(lambda leaf: _as_node(leaf, self.graph), result)).items()}
+        self.graph.check()
+        if not outputs:
+            raise ValueError(f"{concrete.name} returns nothing; a signature has outputs")
+        self.signatures.append({
+            "name": self.keep.string(name), "inputs": self._named(dict(zip(names, nodes))),
+            "outputs": self._named(outputs)})
+
+    def _named(self, nodes: dict[str, _Node]) -> _Any:
+        return self.keep.span("est_named_nodes", "est_named_node", [
+            {"name": self.keep.string(name), "node": node._c} for name, node in nodes.items()])
+
+    def write(self, path: str) -> None:
+        out = _ffi.new("est_session **")
+        _check(_lib.est_session_create(self.graph._c, self.keep.options("est_session_options", threads=1, seed=1), out))
+        session = _owned(out[0], "est_session_free", parents=(self.graph,))
+        _check(_lib.est_session_init(session))
+        for twin, variable in self._pairs():
+            _check(_lib.est_session_write(session, twin._bytes, _to_tensor(variable.numpy())))
+        _check(_lib.est_export_graph(session, self.keep.span("est_graph_signatures", "est_graph_signature",
+                                                             self.signatures), path.encode()))
+
+    def _pairs(self) -> list:
+        """Variables of the graph and those of the program that they stand for."""
+        found = [(twin, self.graph.twin_of[id(twin)]) for twin in self.graph.twins.values()]
+        for layer in _layers_with(self.graph):
+            found += list(zip(layer._in_graphs[self.graph], layer._in_graphs.get(layer._world_now().graph, ())))
+        return found
+
+
+def _layers_with(graph: _Graph) -> list:
+    """Layers that have variables in a graph."""
+    from .keras._layer import layers_in
+    return layers_in(graph)
+
+
+def _as_node(value: _Any, graph: _Graph) -> _Node:
+    from ..graph import as_node
+    from ._world import Variable
+    if isinstance(value, Variable):
+        return value._as_node(graph)
+    return as_node(_unwrap(value), graph)
+
+
+def save(obj: _Any, export_dir: _Any, signatures: _Any = None, options: _Any = None) -> None:
+    """Writes an object as a SavedModel: a Keras model for prediction, or the functions of a tf.Module. `signatures` is
+    a tf.function with an input_signature, a concrete function, or a dict of them."""
+    from .keras.models import Model
+    path = _os.fspath(export_dir)
+    if isinstance(obj, Model) and signatures is None and not _functions_of(obj):
+        obj.save(path)
+        return
+    if not hasattr(obj, "__dict__"):
+        raise ValueError(f"Expected an object of type `Trackable`, such as `tf.Module` or a subclass of the `Trackable` "
+                         f"class, for export. Got {obj} with type {type(obj)}.")
+    export = _Export(obj)
+    for name, concrete in _signatures_of(obj, signatures).items():
+        export.add(name, concrete)
+    for name, function in _functions_of(obj).items():
+        for i, concrete in enumerate(_concretes_of(function)):
+            export.add(f"{_FUNCTION}{name}/{i}", concrete)
+    if not export.signatures:
+        raise NotImplementedError("there is no function to write: call a tf.function of the object once, give it an "
+                                  "input_signature, or name signatures; variables alone are a tf.train.Checkpoint")
+    export.write(path)
+
+
+# --- loading ----------------------------------------------------------------------------------------------------------
 
 
 class _Function:
@@ -34,8 +208,21 @@ class _Function:
         if missing or unknown:
             raise TypeError(f"{self.name}() takes {', '.join(self._predictor.inputs)}; missing: "
                             f"{', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}")
-        values = self._predictor({name: _unwrap(value) for name, value in named.items()})
+        if any(isinstance(value, _Node) for value in named.values()):
+            raise NotImplementedError(f"{self.name} of a SavedModel runs by itself and is no part of a tf.function: call "
+                                      "it, or strategy.run it, outside of one")
+        inputs = {name: _as_array(_unwrap(value)) for name, value in named.items()}
+        values = self._no_rows(inputs) or self._predictor(inputs)
         return {name: _Tensor(value) for name, value in values.items()}
+
+    def _no_rows(self, inputs: dict) -> dict:
+        """What an empty batch gives, as a replica may get one; {}: there are rows, or shapes are not known."""
+        shapes = {name: spec.shape for name, spec in self._predictor.outputs.items()}
+        if not any(array.ndim > 0 and array.shape[0] == 0 for array in inputs.values()) or not all(
+                shape and shape[0] is None and None not in shape[1:] for shape in shapes.values()):
+            return {}
+        return {name: _np.empty((0,) + tuple(shapes[name][1:]), spec.dtype.as_numpy_dtype)
+                for name, spec in self._predictor.outputs.items()}
 
     def __repr__(self) -> str:
         return f"<signature {self.name}({', '.join(self._predictor.inputs)})>"
@@ -46,7 +233,7 @@ class _Signatures(dict):
 
     def __init__(self, model: _predictor.SavedModel):
         self._model = model
-        super().__init__({name: None for name in model.signatures})
+        super().__init__({name: None for name in model.signatures if not name.startswith(_FUNCTION)})
 
     def __getitem__(self, name: str) -> _Function:
         if name not in self:
@@ -67,12 +254,72 @@ class _Signatures(dict):
         return [self[name] for name in self]
 
 
+class _Restored:
+    """A function of a saved object: the trace whose arguments these are runs."""
+
+    def __init__(self, name: str, functions: list[_Function]):
+        self.__name__, self._functions = name, functions
+
+    def __call__(self, *arguments: _Any, **named: _Any) -> _Any:
+        given = [_as_array(_unwrap(leaf)) for leaf in _structure.flatten(arguments)]
+        if any(isinstance(leaf, _Node) for leaf in _structure.flatten((arguments, named))):
+            raise NotImplementedError(f"{self.__name__} of a SavedModel runs by itself and is no part of a tf.function")
+        for function in self._functions:
+            specs = dict(function._predictor.inputs)
+            order = sorted(specs, key=lambda name: int(name[3:name.index("_")]))
+            full = {name[name.index("_") + 1:]: name for name in order}
+            values = dict(zip(order, given))
+            values.update({full.get(key, key): _as_array(_unwrap(value)) for key, value in named.items()})
+            if values.keys() == specs.keys() and all(_fits(values[key], specs[key]) for key in specs):
+                return _packed(function(**values))
+        raise ValueError(f"Could not find matching concrete function to call loaded from the SavedModel: {self.__name__} "
+                         f"got {[(value.dtype, value.shape) for value in given]}, and takes "
+                         f"{' or '.join(str(list(item._predictor.inputs.values())) for item in self._functions)}")
+
+
+def _fits(value: _Any, spec: _Any) -> bool:
+    from .._tensor import as_dtype
+    return as_dtype(value.dtype) == spec.dtype and (spec.shape is None or len(spec.shape) == value.ndim and all(
+        want is None or want == have for want, have in zip(spec.shape, value.shape)))
+
+
+def _packed(results: dict[str, _Tensor]) -> _Any:
+    """One tensor, a tuple, or a dict, as the function gave it."""
+    if list(results) == ["output_0"]:
+        return results["output_0"]
+    if set(results) == {f"output_{i}" for i in range(len(results))}:
+        return tuple(results[f"output_{i}"] for i in range(len(results)))
+    return results
+
+
 class Loaded:
-    """What tf.saved_model.load gives: signatures. Functions and variables of the object are not there."""
+    """What tf.saved_model.load gives: signatures, and the functions of an object that `save` has written. Variables are
+    not there."""
 
     def __init__(self, model: _predictor.SavedModel):
         self._model = model
         self.signatures = _Signatures(model)
+        functions: dict[str, list] = {}
+        for name in model.signatures:
+            if name.startswith(_FUNCTION):
+                functions.setdefault(name.split("/")[1], []).append(_Function(model, model.signatures[name]))
+        for name, several in functions.items():
+            setattr(self, name if name != "__call__" else "_call", _Restored(name, several))
+
+    def __call__(self, *arguments: _Any, **named: _Any) -> _Any:
+        """The function __call__ of the object, or the signature "serving_default" by the order of its inputs."""
+        if "_call" in self.__dict__:
+            return self._call(*arguments, **named)
+        function = self.signatures.get(DEFAULT_SERVING_SIGNATURE_DEF_KEY)
+        if function is None:
+            raise TypeError(f"the object has no function __call__ and no signature "
+                            f"{DEFAULT_SERVING_SIGNATURE_DEF_KEY}; there are: {', '.join(self.signatures)}")
+        named.pop("training", None)
+        leaves = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], dict) else dict(
+            zip(function._predictor.inputs, _structure.flatten(arguments)))
+        results = function(**{name: _as_array(_unwrap(value), function._predictor.inputs[name].dtype)
+                              for name, value in {**leaves, **named}.items()})
+        return next(iter(results.values())) if len(results) == 1 else results
 
 
 def load(export_dir: _Any, tags: _Any = None, options: _Any = None) -> Loaded:
@@ -89,6 +336,5 @@ def contains_saved_model(export_dir: _Any) -> bool:
                for name in ("saved_model.pb", "saved_model.pbtxt"))
 
 
-__all__ = ["DEFAULT_SERVING_SIGNATURE_DEF_KEY", "SERVING", "TRAINING", "contains_saved_model", "load"]
-__getattr__ = _module_getattr(__name__, {
-    "save": "tf.estimator.Estimator.export_saved_model writes the SavedModel of an estimator"})
+__all__ = ["DEFAULT_SERVING_SIGNATURE_DEF_KEY", "SERVING", "TRAINING", "contains_saved_model", "load", "save"]
+__getattr__ = _module_getattr(__name__)

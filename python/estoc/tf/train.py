@@ -13,6 +13,7 @@ from .. import cluster as _cluster
 from ..checkpoint import latest_checkpoint, list_variables, load_checkpoint, load_variable  # noqa: F401
 from ..cluster import ClusterSpec  # noqa: F401
 from ._absent import module_getattr as _module_getattr
+from ._checkpoint import Checkpoint, CheckpointManager, get_checkpoint_state  # noqa: F401
 
 
 class Server(_cluster.Server):
@@ -93,7 +94,7 @@ class Features:
 
 
 class Example:
-    """A tf.train.Example that can be written; tf.io.parse_example reads."""
+    """A tf.train.Example, to be written or read."""
 
     def __init__(self, features: Features | None = None):
         self.features = features if features is not None else Features()
@@ -101,6 +102,53 @@ class Example:
     def SerializeToString(self, deterministic: bool = True) -> bytes:  # noqa: N802 - protobuf's name
         return _io.serialize_example({name: feature._array() for name, feature in self.features.feature.items()})
 
+    @classmethod
+    def FromString(cls, s: bytes) -> "Example":  # noqa: N802
+        """The Example of bytes that SerializeToString gave."""
+        example = cls()
+        example.ParseFromString(s)
+        return example
 
-__getattr__ = _module_getattr(__name__, {
-    "Checkpoint": "estoc.save_checkpoint writes named arrays; tf.train.load_checkpoint reads"})
+    def ParseFromString(self, serialized: bytes) -> int:  # noqa: N802
+        """Replaces the features by those of the bytes."""
+        self.features = Features({name: _feature_of(values) for name, values in
+                                  _io.read_example(bytes(serialized)).items()})
+        return len(serialized)
+
+    def __eq__(self, other: _Any) -> bool:
+        return isinstance(other, Example) and self.SerializeToString() == other.SerializeToString()
+
+    def __repr__(self) -> str:
+        """In the text form of protocol buffers."""
+        lines = ["features {"]
+        for name in sorted(self.features.feature):
+            feature = self.features.feature[name]
+            lines += ["  feature {", f'    key: "{name}"', "    value {"]
+            for kind in ("bytes_list", "float_list", "int64_list"):
+                values = getattr(feature, kind).value
+                if values:
+                    shown = [f'"{_escaped(value)}"' if kind == "bytes_list" else str(_np.float32(value))
+                             if kind == "float_list" else str(value) for value in values]
+                    lines += [f"      {kind} {{"] + [f"        value: {value}" for value in shown] + ["      }"]
+            lines += ["    }", "  }"]
+        return "\n".join(lines + ["}\n"])
+
+    __str__ = __repr__
+
+
+def _escaped(value: bytes) -> str:
+    return "".join({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}.get(chr(byte)) or (
+        chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in value)
+
+
+def _feature_of(values: _Any) -> Feature:
+    if values is None:
+        return Feature()
+    if values.dtype == object:
+        return Feature(bytes_list=BytesList(values.tolist()))
+    if values.dtype == _np.float32:
+        return Feature(float_list=FloatList(values.tolist()))
+    return Feature(int64_list=Int64List(values.tolist()))
+
+
+__getattr__ = _module_getattr(__name__)

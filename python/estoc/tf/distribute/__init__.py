@@ -174,6 +174,17 @@ def _select(value: _Any, replica: int) -> _Any:
     return value
 
 
+def _part_of(value: _Any, replica: int) -> _Any:
+    """What a replica gets of an argument."""
+    if isinstance(value, _PerReplica):
+        return value.values[replica]
+    if isinstance(value, dict):
+        return {key: _part_of(item, replica) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_part_of(item, replica) for item in value)
+    return value
+
+
 def _combine(values: list) -> _Any:
     """One structure of PerReplica values for a structure of each replica."""
     first = values[0]
@@ -264,6 +275,8 @@ class Strategy(_Named):
         _lib.est_strategy_run(self._c, trace.graph._c, _lib.py_on_replica, handle.pointer)
 
     def _run_now(self, fn: _Callable, args: tuple, kwargs: dict) -> _Any:
+        if hasattr(fn, "_predictor"):  # a signature of a SavedModel is no graph to build replicas from
+            return _combine([fn(*_part_of(args, i), **_part_of(kwargs, i)) for i in range(self._replicas_here())])
         functions = self.__dict__.setdefault("_functions", {})
         if fn not in functions:
             functions[fn] = _Function(lambda a, k: self.run(fn, a, k))

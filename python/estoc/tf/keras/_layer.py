@@ -27,6 +27,7 @@ from .._function import Function
 from .._world import Variable, World, count_variables, current_trace, current_world, new_variables, take_updates
 from .._world import updates_of
 from . import mixed_precision
+from ._recorded import Recorded
 
 _VIEWS = (type({}.values()), type({}.items()))
 _context = threading.local()
@@ -180,7 +181,7 @@ def _precision_of(policy: mixed_precision.Policy | None) -> int:
     return lib.EST_PRECISION_MIXED_BFLOAT16 if mixed else lib.EST_PRECISION_FLOAT32
 
 
-class Layer(Named):
+class Layer(Recorded, Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
     _where = "tf.keras.layers.Layer"
@@ -190,8 +191,10 @@ class Layer(Named):
                  **named: Any):
         d = self.__dict__
         d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
+        d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
+        d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
         d["_built_in"] = weakref.WeakSet()
         d["_trainable"] = trainable
         d["_name"] = name or unique_name(snake(type(self).__name__))
@@ -224,7 +227,10 @@ class Layer(Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
+        self._tracked.pop(key, None)
         for leaf in _structure.flatten(value):
+            if isinstance(leaf, (Layer, Variable)) and leaf is not self:
+                self._tracked[key] = value
             if isinstance(leaf, Layer) and leaf is not self and not any(leaf is item for item in self._layers):
                 from .metrics import Metric
                 (self._own_metrics if isinstance(leaf, Metric) else self._layers).append(leaf)
@@ -390,15 +396,37 @@ class Layer(Named):
         """What it gave, for another model of the same layers."""
         return self._symbolic_call()[1]
 
+    def _checkpoint_parts(self) -> list:
+        """What tf.train.Checkpoint knows of this layer, by name: attributes, and variables by the names of
+        add_weight."""
+        from .metrics import Metric
+        found = [(key, value) for key, value in self._tracked.items() if not isinstance(value, Metric)]
+        known = {id(value) for _, value in found}
+        for variable in self._own_weights:
+            name = variable._shown.rsplit(":", 1)[0].rsplit("/", 1)[-1]
+            if id(variable) not in known and name not in self._tracked:
+                found.append((name, variable))
+        return found
+
     # --- losses ---
 
     def add_loss(self, losses: Any, **named: Any) -> None:
         """A term of the loss, computed in call."""
-        self.__dict__["_adds_losses"] = True
         for loss in _structure.flatten(losses):
             value = loss() if callable(loss) else loss
             graph = value.graph if isinstance(value, Node) else default_graph()
             self._losses.setdefault(graph, []).append(value)
+
+    def add_metric(self, value: Any, name: str | None = None, aggregation: str | None = "mean", **named: Any) -> None:
+        """A value of call whose mean `fit` measures."""
+        if aggregation not in (None, "mean"):
+            raise NotImplementedError("add_metric: the aggregation is \"mean\"")
+        if not name:
+            raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "
+                             "name='mean_activation')`")
+        if not isinstance(value, Node):
+            raise NotImplementedError("add_metric takes a tensor of the call; update a metric of your own outside")
+        self._noted.setdefault(value.graph, {})[name] = value
 
     @property
     def losses(self) -> list:
@@ -535,6 +563,14 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
 # --- layers of the C library ------------------------------------------------------------------------------------------
 
 
+_natives: weakref.WeakSet = weakref.WeakSet()
+
+
+def layers_in(graph: Graph) -> list:
+    """The layers of the library that have variables in a graph."""
+    return [layer for layer in _natives if graph in layer._in_graphs]
+
+
 class NativeLayer(Layer):
     """A layer of the library. Subclasses say how it is made."""
 
@@ -546,6 +582,7 @@ class NativeLayer(Layer):
         self.__dict__["_native"] = None
         self.__dict__["_after"] = None  # an activation that is written in Python
         self.__dict__["_regularized"] = []  # (index of a variable, regularizer)
+        _natives.add(self)
 
     def _layer(self) -> Any:
         if self._native is None:
@@ -597,6 +634,24 @@ class NativeLayer(Layer):
         self.__dict__["built"] = True
         result = Node(graph, result)
         return result if self._after is None else self._after(result)
+
+    _object_names: dict = {}  # first parts of names of variables, and what Keras calls these objects
+
+    def _checkpoint_parts(self) -> list:
+        """The variables, by what follows the name of the layer in theirs."""
+        from .._checkpoint import Part
+        top: dict[str, Any] = {}
+        for variable in self._in_graphs.get(self._world_now().graph, ()):
+            *above, name = variable._shown.rsplit(":", 1)[0].split(f"{self._name}/", 1)[-1].split("/")
+            place = top
+            for part in above:
+                place = place.setdefault(self._object_names.get(part, part), {})
+            place[name] = variable
+
+        def made(place: dict) -> list:
+            return [(name, Part(made(item)) if isinstance(item, dict) else item) for name, item in place.items()]
+
+        return super()._checkpoint_parts() + made(top)
 
     def _ensure_built(self) -> None:
         if not self.built and self._batch_input_shape is not None and default_graph() is None:

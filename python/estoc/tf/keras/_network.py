@@ -2,6 +2,7 @@
 """The network of a model in C: what compile, fit, evaluate, predict and save are."""
 from __future__ import annotations
 
+import re
 import weakref
 from typing import Any, Sequence
 
@@ -11,7 +12,7 @@ from ... import _nest
 from ... import data as _data
 from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, text
 from ..._tensor import as_dtype, c_shape, take_tensor, to_tensor
-from ...graph import Graph, Node
+from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
 from .._world import Variable
@@ -43,6 +44,9 @@ class Network:
         members = {"name": keep.string(model.name), "user": self._handle.pointer,
                    "strategy": strategy._c if strategy is not None else None,
                    "seed": model._seed_of_network()}
+        self.outputs = model._outputs_of_network()
+        if len(self.outputs) > 1:
+            members["outputs"] = keep.strings(self.outputs)
         if inputs is not None:
             members["inputs"] = keep.span("est_network_inputs", "est_network_input", [
                 {"name": keep.string(name), "dtype": as_dtype(dtype).number, "shape": c_shape(shape)}
@@ -54,6 +58,7 @@ class Network:
             self._world.use(self)
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
+        self.optimizer: Any = None  # of compile
 
     # --- variables ---
 
@@ -89,7 +94,7 @@ class Network:
         session = lib.est_network_session(self._c)
         if session == NULL:
             return
-        for variable, name in self._pairs():
+        for variable, name in self._pairs() + self._slot_pairs():
             check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes))))
         self._version = self._world.version
 
@@ -100,12 +105,67 @@ class Network:
         session = lib.est_network_session(self._c)
         if session == NULL or world.is_remote:
             return
-        out = ffi.new("est_tensor **")
-        for variable, name in self._pairs():
-            check(lib.est_session_read(session, name, out))
-            check(lib.est_session_write(world.session(), variable._bytes, take_tensor(out[0])))
+        self._copy_back(self._pairs() + self._slot_pairs())
         world.changed()
         self._version = world.version
+
+    def _copy_back(self, pairs: list) -> None:
+        session, out = lib.est_network_session(self._c), ffi.new("est_tensor **")
+        for variable, name in pairs:
+            check(lib.est_session_read(session, name, out))
+            check(lib.est_session_write(self._world.session(), variable._bytes, take_tensor(out[0])))
+
+    # --- the optimizer ---
+
+    def _all_names(self) -> list[str]:
+        graph = self._own_graph()
+        span = lib.est_global_variables(graph._c) if graph is not None else None
+        return [] if span is None else [text(lib.est_node_name(span.data[i])) for i in range(span.n)]
+
+    def _slot_pairs(self) -> list[tuple[Variable, bytes]]:
+        """Slots and counters of the optimizer in the world, and the names of the same ones here."""
+        bound = self.optimizer._bound.get(self._world) if self.optimizer is not None else None
+        names = self._all_names() if bound is not None else []
+        prefix = self._prefix(names)
+        if prefix is None:
+            return []
+        found, known = [], set(names)
+        here = {id(variable): name.decode() for variable, name in self._pairs()}
+        slots = {f"{prefix}/{here.get(variable)}/{kind}": slot for (variable, kind), slot in bound.slots.items()}
+        slots["global_step"] = bound.iterations
+        slots.update({f"{prefix}/{name}": number for name, number in bound.numbers.items()})
+        return [(slot, name.encode()) for name, slot in slots.items() if name in known]
+
+    def _prefix(self, names: list[str]) -> str | None:
+        """Of the names of the optimizer's variables: the last compile has the highest number; None: nothing was
+        trained yet."""
+        rule = re.escape(self.optimizer._rule) if self.optimizer is not None else ""
+        found = [re.match(rf"(training/{rule}(?:_(\d+))?)/", name) for name in names]
+        numbers = {int(match.group(2) or 0): match.group(1) for match in found if match}
+        return numbers[max(numbers)] if numbers else None
+
+    def build_training(self, rows: Any) -> None:
+        """The function of training, with the slots of the optimizer, unless it is there."""
+        if self._prefix(self._all_names()) is not None:
+            return
+        like, keep = rows.dataset, None
+        if like is None:
+            one = _data.Dataset.from_tensor_slices({name: array[:1] for name, array in rows.arrays}).batch(1)
+            pointer, keep = one._finish(0)
+            like = owned(pointer, "est_dataset_free", parents=(keep, one))
+        check(lib.est_network_build(self._c, like))
+        self._version = -1
+
+    def give_slots(self) -> None:
+        """Gives the world the slots of a network that has trained."""
+        if lib.est_network_session(self._c) != NULL and not self._world.is_remote:
+            self._copy_back(self._slot_pairs())
+
+    def note_trained(self, optimizer: Any) -> None:
+        """Makes the slots in the world that the network has here."""
+        model = self._model()
+        if model is not None and self.optimizer is optimizer and self._prefix(self._all_names()) is not None:
+            optimizer._make_slots(self._world, model.trainable_variables)
 
     def close(self) -> None:
         """Ends the job of parameter servers."""
@@ -129,13 +189,15 @@ class Network:
         with graph.as_default():
             result = model._in_graph(model._pack_inputs(nodes), training=training)
         leaves = _structure.flatten(result)
-        if len(leaves) != 1 or not isinstance(leaves[0], Node):
-            raise NotImplementedError("compile and fit work for models with one output; call the model in a "
-                                      "tf.function and write the loop, or give each output a model of its own")
+        if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
+            raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
         for layer in [model] + model._flat_layers():
-            if layer._losses.get(graph):
-                raise NotImplementedError(f"{layer.name} uses add_loss, which fit does not know; override train_step")
-        return leaves[0]
+            for loss in layer._losses.pop(graph, ()):
+                lib.est_add_loss(as_node(unwrap(loss), graph)._c)
+        if len(leaves) == 1:
+            return leaves[0]
+        keep = Keep()
+        return Node(graph, lib.est_outputs(keep.span("est_nodes", "est_node", [leaf._c for leaf in leaves])))
 
 
 @node_callback("py_on_network", lambda graph, inputs, training, user: graph)
@@ -188,14 +250,31 @@ class Rows:
         return [(as_dtype(by_name[name].dtype), (None,) + by_name[name].shape[1:]) for name in self.names]
 
 
-def labels_of(names: Sequence[str]) -> tuple[str, str]:
-    """Names for labels and weights that no input has."""
-    label, weight = "label", "sample_weight"
-    while label in names:
-        label += "_1"
+def labels_of(names: Sequence[str], outputs: Sequence[str] = ("",)) -> tuple[list[str], str]:
+    """Names for the labels of outputs and for the weights that no input has."""
+    labels, weight = ["label"] if len(outputs) == 1 else [f"label/{output}" for output in outputs], "sample_weight"
+    while any(label in names for label in labels):
+        labels = [label + "_1" for label in labels]
     while weight in names:
         weight += "_1"
-    return label, weight
+    return labels, weight
+
+
+def by_output(model: Any, outputs: Sequence[str], given: Any, what: str) -> list:
+    """One of `given` for each output: by the names of outputs, by the keys of a dict that the model gives, or in their
+    order; None: there is none for an output."""
+    if len(outputs) == 1 and not isinstance(given, (dict, list, tuple)):
+        return [given]
+    if isinstance(given, dict):
+        keys = model._output_keys()
+        unknown = [key for key in given if key not in outputs and key not in keys]
+        if unknown:
+            raise ValueError(f"Found unexpected keys that do not correspond to any Model output: {set(unknown)}. "
+                             f"Expected: {list(outputs)}")
+        return [given.get(name, given.get(key)) for name, key in zip(outputs, keys)]
+    if not isinstance(given, (list, tuple)) or len(given) != len(outputs):
+        raise ValueError(f"{what}: the model has {len(outputs)} outputs, {', '.join(outputs)}; got {given!r}")
+    return list(given)
 
 
 def _floats(array: np.ndarray) -> np.ndarray:
@@ -214,10 +293,22 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     rows = Rows(names)
     wanted = _wanted(model)
     rows.arrays = [(name, _ranked(_floats(np.asarray(leaf)), wanted.get(name))) for name, leaf in zip(names, leaves)]
-    label, weight = labels_of(names)
+    several = isinstance(y, dict) or isinstance(y, (list, tuple)) and len(y) > 0 and all(
+        hasattr(item, "shape") for item in y)
+    if several:
+        model._know_outputs(rows)
+    outputs = model._outputs_of_network() if several else [""]
+    several = several and (isinstance(y, dict) or len(outputs) == len(y))
+    if y is not None and not several and len(model._outputs_of_network()) > 1:
+        raise ValueError(f"{model.name} has the outputs {', '.join(model._outputs_of_network())}; give y as a list with "
+                         "one array for each, or as a dict by their names")
+    labels, weight = labels_of(names, outputs)
     if y is not None:
-        labels = np.asarray(_plain(y))
-        rows.arrays.append((label, labels.astype(np.float32) if labels.dtype == np.float64 else labels))
+        values = by_output(model, outputs, y, "y") if several else [y]
+        for label, value in zip(labels, values):
+            if value is not None:
+                array = np.asarray(_plain(value))
+                rows.arrays.append((label, array.astype(np.float32) if array.dtype == np.float64 else array))
     if sample_weight is not None:
         rows.arrays.append((weight, np.asarray(_plain(sample_weight), np.float32)))
     sizes = {array.shape[0] for _, array in rows.arrays}
@@ -257,20 +348,30 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
     leaves, names = model._flat_inputs(_number(x_form))
     order = [int(leaf) for leaf in leaves]  # of the inputs among the leaves of x
     n_x = len(_nest.flatten(x_form))
-    label, weight = labels_of(names)
     own = dataset._names
     new: dict[str, str] = {}
     for position, name in zip(order, names):
         new[own[position]] = name
-    at = n_x
-    for part, name in zip(parts[1:], (label, weight)):
-        count = len(_nest.flatten(part))
-        if count != 1:
-            raise NotImplementedError("fit works for one label; several do not exist yet")
-        new[own[at]] = name
-        at += count
     shapes, wanted = dataset._shapes(), _wanted(model)
     rows = Rows(names)
+    if len(parts) > 1:
+        several = len(_nest.flatten(parts[1])) > 1 or isinstance(parts[1], dict)
+        if several:
+            rows.specs = [(name, shapes[own[position]]) for position, name in zip(order, names)]
+            rows.dataset = dataset  # for `first`
+            model._know_outputs(rows)
+        outputs = model._outputs_of_network() if several else [""]
+        labels, weight = labels_of(names, outputs)
+        numbers = iter(range(n_x, n_x + len(_nest.flatten(parts[1]))))
+        places = _nest.pack(parts[1], list(numbers))
+        for label, place in zip(labels, by_output(model, outputs, places, "labels") if several else
+                                _nest.flatten(places)):
+            if place is not None:
+                new[own[place]] = label
+        if len(parts) > 2:
+            if len(_nest.flatten(parts[2])) != 1:
+                raise NotImplementedError("sample weights are those of all outputs: one component")
+            new[own[n_x + len(_nest.flatten(parts[1]))]] = weight
 
     def build(stage: Any) -> Any:
         return _converted(dataset._chain(stage), new, shapes, wanted)

@@ -10,9 +10,10 @@ from ..._lib import check as _check
 from ..._lib import lib as _lib
 from ..._tensor import as_dtype as _as_dtype
 from .._absent import module_getattr as _module_getattr
+from ._recorded import Recorded as _Recorded
 
 
-class Initializer(_own.Initializer):
+class Initializer(_Recorded, _own.Initializer):
     """What initializers are. A call with a shape gives values."""
 
     def __init__(self, make: _Any = None):

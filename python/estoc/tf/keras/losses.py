@@ -16,6 +16,7 @@ from ...graph import Graph as _Graph
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from .._absent import module_getattr as _module_getattr
+from ._recorded import Recorded as _Recorded
 from .._eager import dispatch as _dispatch
 from .._eager import unwrap as _unwrap
 from ..._tensor import as_array as _as_array
@@ -109,7 +110,7 @@ class _Reduced:
         return _reduced(self.each(labels, predictions), weights, self.reduction)
 
 
-class Loss:
+class Loss(_Recorded):
     """A loss as an object. Subclasses override call(y_true, y_pred), which gives one value an example."""
 
     def __init__(self, reduction: str = Reduction.AUTO, name: str | None = None):

@@ -2,8 +2,11 @@
 """tf.keras.models: Sequential, functional and subclassed models over networks of the library."""
 from __future__ import annotations
 
+import json as _json
 import os as _os
+import re as _re
 import tempfile as _tempfile
+import weakref as _weakref
 from typing import Any as _Any
 from typing import Sequence as _Sequence
 
@@ -30,10 +33,13 @@ from ...graph import Node as _Node
 from ...graph import default_graph as _default_graph
 from .. import _structure
 from .._absent import module_getattr as _module_getattr
+from .._checkpoint import Checkpoint as _Checkpoint
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
 from .._world import _seed
 from .._world import current_strategy as _current_strategy
+from .._world import restorations as _restorations
+from . import _config
 from . import callbacks as _callbacks
 from . import losses as _losses
 from . import metrics as _metrics
@@ -43,10 +49,12 @@ from ._layer import KerasTensor as _KerasTensor
 from ._layer import Layer as _Layer
 from ._layer import build_in as _build_in
 from ._network import Network as _Network
+from ._network import by_output as _by_output
 from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
 
+_EXTRA = _os.path.join("assets.extra", "estoc")  # of a SavedModel: what only this package reads
 _functional_classes: dict[type, type] = {}
 _VERBOSE = {"auto": 0, 0: 3, 1: 1, 2: 2}
 
@@ -93,7 +101,7 @@ class Model(_Layer):
             if both is None:
                 both = _functional_classes[cls] = type(cls.__name__, (cls, Functional), {"__module__": cls.__module__})
             return super().__new__(both)
-        return super().__new__(cls)
+        return super().__new__(cls, *args, **named)
 
     def __init__(self, *args: _Any, name: str | None = None, trainable: bool = True, dtype: _Any = None,
                  **named: _Any):
@@ -109,6 +117,7 @@ class Model(_Layer):
         d["_compiled"] = None
         d["_specs"] = None  # of inputs, when known: (dtype, shape)
         d["_input_form"] = None
+        d["_output_form"] = None  # the structure of what a call gives, when known
         d["_steps"] = {}
 
     @property
@@ -143,6 +152,22 @@ class Model(_Layer):
         found = [variable for layer in self._layers for variable in layer._ordered_weights()] + list(self._own_weights)
         return list({id(variable): variable for variable in found}.values())
 
+    def _checkpoint_layers(self) -> list:
+        """Layers by the names that checkpoints have for them; a subclass has attributes only."""
+        return []
+
+    def _weighted_layers(self) -> list:
+        self._ensure_built()
+        graph = self._world_now().graph
+        weighted = [layer for layer in self._layers if layer._collect(graph)]
+        return [(f"layer_with_weights-{i}", layer) for i, layer in enumerate(weighted)]
+
+    def _checkpoint_parts(self) -> list:
+        found = self._checkpoint_layers() + super()._checkpoint_parts()
+        if self.optimizer is not None:
+            found.append(("optimizer", self.optimizer))
+        return found
+
     # --- inputs ---
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
@@ -158,6 +183,51 @@ class Model(_Layer):
 
     def _takes_tuple(self, form: tuple) -> bool:
         return False
+
+    # --- metrics of calls ---
+
+    def _metric_names(self) -> list[str]:
+        """Names of add_metric in the calls so far."""
+        names: dict = {}
+        for layer in [self] + self._flat_layers():
+            for noted in layer._noted.values():
+                names.update(noted)
+        return list(names)
+
+    def _noted_metric(self, graph: _Graph, name: str) -> _Node:
+        for layer in [self] + self._flat_layers():
+            if name in layer._noted.get(graph, {}):
+                return layer._noted[graph][name]
+        raise ValueError(f"add_metric was called with the name {name!r} when the model was built, and is not now")
+
+    # --- outputs ---
+
+    def _know_outputs(self, rows: _Any) -> None:
+        """Finds out what a call gives, by one that nobody runs."""
+        if self._output_form is None:
+            self._build_for(rows.names, rows.first())
+
+    def _outputs_of_network(self) -> list[str]:
+        """Names of outputs as Keras has them: of layers, keys, or numbers."""
+        form = self._output_form
+        leaves = _structure.flatten(form) if form is not None else [None]
+        if len(leaves) == 1:
+            return ["output_1"]
+        return [str(key) for key in self._output_keys()]
+
+    def _output_keys(self) -> list:
+        """Keys of a dict that a call gives, or the names of outputs."""
+        form = self._output_form
+        if isinstance(form, dict):
+            return sorted(form)
+        return [f"output_{i + 1}" for i in range(len(_structure.flatten(form)))]
+
+    @property
+    def output_names(self) -> list[str]:
+        return self._outputs_of_network()
+
+    def _pack_outputs(self, values: list) -> _Any:
+        return _structure.pack_as(self._output_form, values) if self._output_form is not None else values[0]
 
     def _seed_of_network(self) -> int:
         return _seed[0]
@@ -180,40 +250,44 @@ class Model(_Layer):
     def compile(self, optimizer: _Any = "rmsprop", loss: _Any = None, metrics: _Any = None, loss_weights: _Any = None,
                 weighted_metrics: _Any = None, run_eagerly: bool | None = None, steps_per_execution: int | None = None,
                 jit_compile: bool | None = None, **named: _Any) -> None:
-        if loss_weights is not None:
-            raise NotImplementedError("loss_weights does not exist yet: models have one output")
         if named:
             raise TypeError(f"Invalid keyword argument(s) in `compile()`: {next(iter(named))}")
         d = self.__dict__
         d["optimizer"] = _optimizers.get(optimizer)
         d["loss"] = loss
-        d["_compiled"] = _Compiled(_losses._as_loss(_only(loss)), _list(metrics), _list(weighted_metrics))
+        d["_compiled"] = _Compiled(loss, metrics, weighted_metrics, loss_weights)
         if self._network is not None:
             self._compile_network()
 
     def _compile_network(self) -> None:
         compiled, network, keep = self._compiled, self._network, _Keep()
-        if compiled.loss is None:
-            raise ValueError("compile needs a loss; a model without one overrides train_step")
         network.take()
-        label, _ = _labels_of(network.names)
-        plain, values, weighted = [], [], []
-        for metric in compiled.metrics:
-            if isinstance(metric, str):
-                plain.append(keep.string(metric))
-            else:
-                values.append(compiled.spec(metric, keep))
-        for metric in compiled.weighted:
-            if not isinstance(metric, str):
-                raise NotImplementedError("weighted_metrics are names")
-            weighted.append(keep.string(metric))
+        labels, _ = _labels_of(network.names, network.outputs)
+        members = compiled.outputs_of(self, network.outputs, keep)
+        added = [compiled.added(self, name, keep) for name in self._metric_names()]
+        for label, member in zip(labels, members):
+            if member is not None:
+                member["label"] = keep.string(label)
+        trained = [member for member in members if member is not None]
+        if added and not trained:
+            raise NotImplementedError("add_metric in a model without a loss; give it one, or override train_step")
+        if added:
+            trained[0]["metric_values"] = keep.span("est_metric_specs", "est_metric_spec",
+                                                    trained[0].pop("own_values") + added)
+        for member in trained:
+            if "own_values" in member:
+                member["metric_values"] = keep.span("est_metric_specs", "est_metric_spec", member.pop("own_values"))
+        if not trained:
+            shared = {}
+        elif len(members) == 1:
+            shared = {key: value for key, value in members[0].items() if key not in ("output", "loss_weight")}
+        else:
+            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained)}
         _check(_lib.est_network_compile(network._c, keep.options(
-            "est_compile_options", loss_value=compiled.loss._c_loss[0], optimizer_value=self.optimizer._c(keep),
-            metrics=keep.span("est_strings", "char *", plain),
-            metric_values=keep.span("est_metric_specs", "est_metric_spec", values),
-            weighted_metrics=keep.span("est_strings", "char *", weighted),
-            label=keep.string(label))))
+            "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
         network._keep.append((keep, compiled))
+        network.optimizer = self.optimizer
+        self.optimizer._compiled.add(network)
 
     def _need_compiled(self) -> None:
         if self._compiled is None:
@@ -246,9 +320,21 @@ class Model(_Layer):
         world = self._world_now()
         with Trace(world):
             nodes = [world.graph.placeholder(None, dtype, (None,) + tuple(shape)[1:]) for dtype, shape in specs]
-            self._in_graph(self._pack_inputs(nodes))
+            result = self._in_graph(self._pack_inputs(nodes))
+        self.__dict__["_output_form"] = _structure.map_structure(lambda leaf: None, result)
         self.__dict__["_specs"] = specs
         self.__dict__["built"] = True
+
+    def _bring_optimizer(self, rows: _Any) -> None:
+        """Before training: gives the network what the optimizer has in the world, from loops or a checkpoint."""
+        world, optimizer = self._world_now(), self.optimizer
+        bound = optimizer._bound.get(world)
+        if world.is_remote or not _restorations and (bound is None or not bound.trained and not int(bound.iterations)):
+            return
+        optimizer._make_slots(world, self.trainable_variables)
+        world.session()  # what waits for the slots gets them now
+        self._network.build_training(rows)
+        self._network.take()
 
     # --- the learning rate ---
 
@@ -288,12 +374,8 @@ class Model(_Layer):
         keep = _Keep()
         self._need_compiled()
         rows = _rows_of(self, x, y, sample_weight)
-        if not self.built or self.__dict__["_specs"] is None:
-            self._build_for(rows.names, rows.first())
-            if self._is_traced("train_step"):
-                return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight,
-                                        initial_epoch, steps_per_epoch, verbose, shuffle)
         network = self._ready(rows)
+        self._bring_optimizer(rows)
         members = rows.options(keep)
         if validation_data is not None:
             members.update(self._validation(validation_data).options(keep, "validation", "validation_arrays"))
@@ -333,14 +415,13 @@ class Model(_Layer):
         return history
 
     def _is_traced(self, what: str) -> bool:
-        """Whether Python's loop runs the steps: a step is overridden, or does what networks of C do not know, a metric
-        that is written in Python or a loss of add_loss."""
+        """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
+        of C do not know."""
         if getattr(type(self), what) is not getattr(Model, what):
             return True
         metrics = [] if self._compiled is None else self._compiled.metrics
         return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
-                   for metric in metrics) or any(layer.__dict__.get("_adds_losses") for layer in
-                                                 [self] + self._flat_layers())
+                   for metric in metrics)
 
     def _validation(self, given: _Any) -> _Any:
         if isinstance(given, _data.Dataset):
@@ -390,22 +471,28 @@ class Model(_Layer):
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
-        out = _ffi.new("est_tensor **")
-        _check_signals(_lib.est_network_predict(network._c, keep.options(
+        n = len(network.outputs)
+        out = _ffi.new("est_tensor *[]", n)
+        function = _lib.est_network_predict if n == 1 else _lib.est_network_predict_outputs
+        _check_signals(function(network._c, keep.options(
             "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
-        return _to_array(_take_tensor(out[0]), copy=True)
+        return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
 
-    def predict_on_batch(self, x: _Any) -> _np.ndarray:
+    def predict_on_batch(self, x: _Any) -> _Any:
         keep, out = _Keep(), _ffi.new("est_tensor **")
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
+        if len(network.outputs) > 1:
+            return self.predict(x, batch_size=max(len(rows.arrays[0][1]), 1), verbose=0)
         _check(_lib.est_network_predict_on_batch(network._c, rows.named(keep), out))
-        return _to_array(_take_tensor(out[0]), copy=True)
+        return self._pack_outputs([_to_array(_take_tensor(out[0]), copy=True)])
 
     def _on_batch(self, function: str, x: _Any, y: _Any, sample_weight: _Any, return_dict: bool) -> _Any:
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
+        if function == "est_network_train_on_batch":
+            self._bring_optimizer(rows)
         n = _lib.est_network_metrics(network._c)
         values = _ffi.new("double[]", n)
         _check(getattr(_lib, function)(network._c, rows.named(keep), values))
@@ -428,8 +515,7 @@ class Model(_Layer):
     # --- steps that are written in Python ---
 
     def compute_loss(self, x: _Any = None, y: _Any = None, y_pred: _Any = None, sample_weight: _Any = None) -> _Any:
-        loss = self._compiled.loss
-        total = None if loss is None else loss(y, y_pred, sample_weight)
+        total = self._compiled.loss_of(self, y, y_pred, sample_weight)
         for term in self.losses:
             total = term if total is None else total + term
         return total
@@ -437,7 +523,7 @@ class Model(_Layer):
     @property
     def compiled_loss(self) -> _Any:
         def call(y_true: _Any, y_pred: _Any, sample_weight: _Any = None, regularization_losses: _Any = None) -> _Any:
-            value = self._compiled.loss(y_true, y_pred, sample_weight)
+            value = self._compiled.loss_of(self, y_true, y_pred, sample_weight)
             for term in regularization_losses or ():
                 value = value + term
             self._compiled.mean.update_state(value)
@@ -529,7 +615,8 @@ class Model(_Layer):
                 lambda n, logs: None)
             if validation_data is not None:
                 if not isinstance(validation_data, _data.Dataset):
-                    validation_data = self._batches(*_three(validation_data), batch_size=batch_size, shuffle=False)
+                    held, labels, weights = _three(validation_data)
+                    validation_data = self._batches(held, labels, batch_size, weights, False)
                 self.reset_metrics()
                 found = self._pass("test_step", validation_data, None, lambda n, logs: None)
                 logs.update({f"val_{name}": value for name, value in found.items()})
@@ -639,8 +726,32 @@ class Model(_Layer):
         if path.endswith((".h5", ".keras", ".hdf5")) or save_format in ("h5", "keras"):
             raise NotImplementedError("models are saved as SavedModels; give a folder without .h5 or .keras")
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
+        self._save_config(path, named.pop("include_optimizer", True))
 
-    export = save
+    def export(self, filepath: _Any) -> None:
+        """Writes a SavedModel for prediction only."""
+        _check(_lib.est_network_save(self._saved_network()._c, _os.fspath(filepath).encode()))
+
+    def _save_config(self, path: str, with_optimizer: bool) -> None:
+        """How the model was made, for load_model; a model of a program's own classes has only what predicts."""
+        config: dict = {"model": None, "compile": None}
+        try:
+            config["model"] = _config.of_model(self)
+        except _config.Unknown as why:
+            config["why"] = str(why)
+        folder = _os.path.join(path, _EXTRA)
+        _os.makedirs(folder, exist_ok=True)
+        if self._compiled is not None and with_optimizer and config["model"] is not None:
+            given = self._compiled
+            try:
+                config["compile"] = _config.encode({
+                    "optimizer": self.optimizer, "loss": self.loss, "metrics": given.given_metrics,
+                    "loss_weights": given.loss_weights, "weighted_metrics": given.given_weighted})
+                _Checkpoint(optimizer=self.optimizer).write(_os.path.join(folder, "optimizer"))
+            except _config.Unknown as why:
+                _warnings.warn(f"{self.name} is saved without what compile was told: {why}")
+        with open(_os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
+            _json.dump(config, file, indent=1)
 
 
 def _three(data: _Any) -> tuple:
@@ -654,27 +765,103 @@ def _unpack(data: _Any) -> tuple:
     return data + (None,) * (3 - len(data))
 
 
-def _only(loss: _Any) -> _Any:
-    if isinstance(loss, (list, tuple, dict)):
-        values = list(loss.values()) if isinstance(loss, dict) else list(loss)
-        if len(values) != 1:
-            raise NotImplementedError("models have one output, and so one loss")
-        return values[0]
-    return loss
-
-
 def _list(metrics: _Any) -> list:
     return [] if metrics is None else _structure.flatten(metrics) if isinstance(metrics, (list, tuple, dict)) else [
         metrics]
 
 
-class _Compiled:
-    """What compile was given."""
+def _scaled(loss: _Any, weight: float) -> _Any:
+    each = loss._values()
+    return lambda labels, predictions: each(labels, predictions) * weight
 
-    def __init__(self, loss: _Any, metrics: list, weighted: list):
-        self.loss, self.metrics, self.weighted = loss, metrics, weighted
+
+class _Compiled:
+    """What compile was given: a loss and metrics for every output, or for each by its name or its place."""
+
+    def __init__(self, loss: _Any, metrics: _Any, weighted: _Any, loss_weights: _Any):
+        self.given = loss if isinstance(loss, (list, tuple, dict)) else _losses._as_loss(loss)
+        self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
+        self.metrics = _list(metrics)
         self.mean = _metrics.Mean(name="loss")
         self._objects: list | None = None
+        self._losses: list | None = None  # one for each output
+
+    # --- by outputs ---
+
+    def losses(self, model: _Any, names: list[str]) -> list:
+        if self._losses is None:
+            given = self.given
+            if isinstance(given, (list, tuple, dict)):
+                given = _by_output(model, names, given, "loss")
+            else:
+                given = [given] * len(names)
+            self._losses = [None if one is None else _losses._as_loss(one) for one in given]
+        return self._losses
+
+    def weights(self, model: _Any, names: list[str]) -> list:
+        given = self.loss_weights
+        if given is None:
+            return [1.0] * len(names)
+        if not isinstance(given, (list, tuple, dict)):
+            given = [given] * len(names)
+        return [1.0 if one is None else float(one) for one in _by_output(model, names, given, "loss_weights")]
+
+    @staticmethod
+    def _metrics_by_output(model: _Any, names: list[str], given: _Any) -> list[list]:
+        if given is None:
+            return [[] for _ in names]
+        nested = isinstance(given, dict) or isinstance(given, (list, tuple)) and any(
+            isinstance(one, (list, tuple, dict)) for one in given)
+        if len(names) == 1 and not isinstance(given, dict):
+            return [_list(given)]
+        if not nested:  # those of every output
+            return [_list(given) for _ in names]
+        return [_list(one) for one in _by_output(model, names, given, "metrics")]
+
+    def outputs_of(self, model: _Any, names: list[str], keep: _Keep) -> list:
+        """Members of an est_compile_output for each output; None: it is not trained."""
+        losses, weights = self.losses(model, names), self.weights(model, names)
+        metrics = self._metrics_by_output(model, names, self.given_metrics)
+        weighted = self._metrics_by_output(model, names, self.given_weighted)
+        if all(loss is None for loss in losses) and (any(metrics) or any(weighted)):
+            raise NotImplementedError("metrics without a loss: fit has no label to measure them with; add_metric does")
+        found: list = []
+        for name, loss, weight, own, more in zip(names, losses, weights, metrics, weighted):
+            if loss is None:
+                if own or more:
+                    raise NotImplementedError(f"{name} has metrics, and no loss; give it one with a loss weight near 0")
+                found.append(None)
+                continue
+            if weight == 0:
+                raise NotImplementedError(f"{name} has a loss weight of 0; leave its loss out")
+            if not all(isinstance(metric, str) for metric in more):
+                raise NotImplementedError("weighted_metrics are names")
+            if len(names) == 1 and weight != 1:
+                loss = _losses.LossFunctionWrapper(_scaled(loss, weight), name=loss.name)
+                keep.append(loss)
+            found.append({
+                "output": keep.string(name), "loss_value": loss._c_loss[0], "loss_weight": weight,
+                "metrics": keep.strings([metric for metric in own if isinstance(metric, str)]),
+                "own_values": [self.spec(metric, keep) for metric in own if not isinstance(metric, str)],
+                "weighted_metrics": keep.strings(more)})
+        return found
+
+    def loss_of(self, model: _Any, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> _Any:
+        """The loss of a step that is written in Python; None: there is none."""
+        predictions = _structure.flatten(y_pred)
+        if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
+            return None if self.given is None else self.given(y_true, y_pred, sample_weight)
+        names = model._outputs_of_network()
+        if len(names) != len(predictions):
+            names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]
+        labels = _by_output(model, names, y_true, "y") if isinstance(y_true, (list, tuple, dict)) else [y_true]
+        total = None
+        for loss, weight, label, prediction in zip(self.losses(model, names), self.weights(model, names), labels,
+                                                   predictions):
+            if loss is not None:
+                one = loss(label, prediction, sample_weight) * weight
+                total = one if total is None else total + one
+        return total
 
     def spec(self, metric: _Any, keep: _Keep) -> _Any:
         """A metric for the network."""
@@ -694,6 +881,19 @@ class _Compiled:
             return struct[0]
         raise TypeError(f"a metric is a name, an object or a function, not {metric!r}")
 
+    def added(self, model: _Any, name: str, keep: _Keep) -> _Any:
+        """The mean of what a call gives to add_metric by this name."""
+        find = _weakref.ref(model)
+
+        def value(labels: _Any, predictions: _Any) -> _Any:
+            return find()._noted_metric(predictions.graph, name)
+
+        loss = _losses.LossFunctionWrapper(value, name=name)
+        keep.append(loss)
+        struct = keep.new("est_metric_spec *", _lib.est_metric_value_of_loss(loss._c_loss))
+        struct.name = keep.string(name)
+        return struct[0]
+
     def objects(self) -> list:
         """The metrics for steps that are written in Python."""
         if self._objects is None:
@@ -705,6 +905,8 @@ class _Compiled:
         return [self.mean] + self.objects()
 
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
+        if self.metrics and len(_structure.flatten(y_pred)) > 1:
+            raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
         for metric in self.objects():
             metric.update_state(y_true, y_pred)
 
@@ -731,7 +933,9 @@ class Functional(Model):
             if not isinstance(item, _KerasTensor) or item._call is not None:
                 raise ValueError("Found unexpected instance while processing input tensors for keras functional model. "
                                  f"Expecting KerasTensor which is from tf.keras.Input(). Got: {item!r}")
-        d["_calls"] = self._order(outputs)
+        d["_terms"], d["_measured"] = [], []  # of add_loss and add_metric
+        d["_output_form"] = _structure.map_structure(lambda leaf: None, outputs)
+        d["_calls"] = self._by_depth(self._order(outputs))
         for call in d["_calls"]:
             if call.layer is not None and not any(call.layer is layer for layer in self._layers):
                 self._layers.append(call.layer)
@@ -767,6 +971,55 @@ class Functional(Model):
         for leaf in _structure.flatten(outputs):
             visit(leaf)
         return order
+
+    def _outputs_of_network(self) -> list[str]:
+        """Names of the layers that give the outputs; the second of a layer is "name_1"."""
+        found: list[str] = []
+        for tensor in self.outputs:
+            call = tensor._call
+            name = call.layer.name if call is not None and call.layer is not None else tensor.name
+            count = sum(one == name or _re.fullmatch(rf"{_re.escape(name)}_\d+", one) is not None for one in found)
+            found.append(name if name not in found else f"{name}_{count}")
+        return found
+
+    def _output_keys(self) -> list:
+        return sorted(self._outputs) if isinstance(self._outputs, dict) else self._outputs_of_network()
+
+    def _by_depth(self, calls: list) -> list:
+        """The order of Keras, in which checkpoints number layers: by the distance from the outputs, and then as a walk
+        from the outputs meets the layers."""
+        depth: dict[int, int] = {}
+        of_layer: dict[int, int] = {}
+        index: dict[int, int] = {}
+
+        def parents(call: _Any) -> list:
+            found = [leaf._call for leaf in _structure.flatten((call.positional, call.named))
+                     if isinstance(leaf, _KerasTensor) and leaf._call is not None]
+            return list({id(item): item for item in found}.values())
+
+        def visit(call: _Any) -> None:
+            if id(call.layer or call) not in index:
+                index[id(call.layer or call)] = len(index)
+            elif id(call) in seen:
+                return
+            seen.add(id(call))
+            for parent in parents(call):
+                visit(parent)
+
+        seen: set = set()
+        for leaf in _structure.flatten([self._outputs, self._terms, [value for _, value in self._measured]]):
+            if isinstance(leaf, _KerasTensor) and leaf._call is not None:
+                visit(leaf._call)
+        for call in reversed(calls):
+            own = id(call.layer or call)
+            deep = max(depth.get(id(call), 0), of_layer.get(own, 0))
+            depth[id(call)] = of_layer[own] = deep
+            for parent in parents(call):
+                depth[id(parent)] = max(depth.get(id(parent), 0), deep + 1)
+        return sorted(calls, key=lambda call: (-depth[id(call)], index[id(call.layer or call)]))
+
+    def _checkpoint_layers(self) -> list:
+        return self._weighted_layers()  # "layer-<i>" counts inputs, which are no layers here
 
     def _names(self) -> list[str]:
         if isinstance(self._inputs, dict):
@@ -830,7 +1083,41 @@ class Functional(Model):
             value = call.function(*args, **named)
             for i, leaf in enumerate(_structure.flatten(value)):
                 results[(id(call), i)] = leaf
+        for term in self._terms:
+            _Layer.add_loss(self, find(term))
+        for name, value in self._measured:
+            _Layer.add_metric(self, find(value), name)
         return _structure.map_structure(find, self._outputs)
+
+    def add_loss(self, losses: _Any, **named: _Any) -> None:
+        """A term of the loss: a tensor of the model, or of a call."""
+        for loss in _structure.flatten(losses):
+            if isinstance(loss, _KerasTensor):
+                self._terms.append(loss)
+                self._extend()
+            else:
+                super().add_loss(loss, **named)
+
+    def add_metric(self, value: _Any, name: str | None = None, **named: _Any) -> None:
+        """The mean of a tensor of the model, among the metrics."""
+        if not isinstance(value, _KerasTensor):
+            super().add_metric(value, name, **named)
+            return
+        if not name:
+            raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "
+                             "name='mean_activation')`")
+        self._measured.append((name, value))
+        self._extend()
+
+    def _extend(self) -> None:
+        """Calls that only losses and metrics need."""
+        if self._network is not None:
+            raise ValueError("add_loss and add_metric come before the model is fitted")
+        self.__dict__["_calls"] = self._by_depth(self._order(
+            [self._outputs, self._terms, [value for _, value in self._measured]]))
+        for call in self._calls:
+            if call.layer is not None and not any(call.layer is layer for layer in self._layers):
+                self._layers.append(call.layer)
 
 
 def _shapes(tensors: _Any) -> _Any:
@@ -891,6 +1178,9 @@ class Sequential(Model):
     output = property(lambda self: self._call_symbolic())
     outputs = property(lambda self: None if self._input is None else [self._call_symbolic()])
 
+    def _checkpoint_layers(self) -> list:
+        return self._weighted_layers() + [(f"layer-{i}", layer) for i, layer in enumerate(self._layers)]
+
     def pop(self) -> None:
         if not self._layers:
             raise TypeError("There are no layers in the model.")
@@ -940,9 +1230,36 @@ class Sequential(Model):
         return inputs
 
 
-def load_model(filepath: _Any, **named: _Any) -> _Any:
-    raise NotImplementedError("a SavedModel has no layers to go on training with; tf.saved_model.load runs it, and "
-                              "model.load_weights(folder) takes its variables into a model of the same layers")
+_INSTEAD = ("tf.saved_model.load runs it, and model.load_weights(folder) takes its variables into a model of the same "
+            "layers")
+
+
+def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True, safe_mode: bool = True,  # noqa: A002
+               options: _Any = None) -> Model:
+    """The model that Model.save has written: its layers, weights, and what compile was told with the state of the
+    optimizer."""
+    path = _os.fspath(filepath)
+    if path.endswith((".h5", ".keras", ".hdf5")):
+        raise NotImplementedError("models are saved as SavedModels; .h5 and .keras do not exist")
+    if custom_objects:
+        raise NotImplementedError("custom_objects does not exist: make the model and call load_weights")
+    file = _os.path.join(path, _EXTRA, "model.json")
+    if not _os.path.exists(path):
+        raise OSError(f"No file or directory found at {path}")
+    if not _os.path.exists(file):
+        raise NotImplementedError(f"{path} was not written by Model.save of this package, and has no layers to go on "
+                                  f"training with; {_INSTEAD}")
+    with open(file, encoding="utf-8") as opened:
+        config = _json.load(opened)
+    if config["model"] is None:
+        raise NotImplementedError(f"{path} has no layers to go on training with: {config['why']}; {_INSTEAD}")
+    model = _config.made_model(config["model"])
+    model.load_weights(path)
+    if compile and config["compile"] is not None:
+        told = _config.decode(config["compile"])
+        model.compile(**told)
+        _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
+    return model
 
 
 __getattr__ = _module_getattr(__name__)

@@ -10,9 +10,10 @@ from ..._lib import check as _check
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from .._absent import module_getattr as _module_getattr
+from ._recorded import Recorded as _Recorded
 
 
-class Regularizer(_own.Regularizer):
+class Regularizer(_Recorded, _own.Regularizer):
     """l1 * sum |w| + l2 * sum w^2."""
 
     def __call__(self, x: _Any) -> _Any:

@@ -479,6 +479,9 @@ class AdditiveAttention(_Attention):
 class MultiHeadAttention(_NativeLayer):
     """Attention of several heads; called with (query, value, key)."""
 
+    _object_names = {"query": "_query_dense", "key": "_key_dense", "value": "_value_dense",
+                     "attention_output": "_output_dense"}
+
     def __init__(self, num_heads: int, key_dim: int, value_dim: int | None = None, dropout: float = 0.0,
                  use_bias: bool = True, output_shape: _Any = None, **named: _Any):
         super().__init__(lambda keep: _lib.est_layer_multi_head_attention(int(num_heads), int(key_dim), keep.options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as _copy
+import re as _re
 import weakref as _weakref
 from typing import Any as _Any
 from typing import Callable as _Callable
@@ -23,34 +24,44 @@ from ..._eager import unwrap as _unwrap
 from ..._function import Function as _Function
 from ..._function import GradientTape as _GradientTape
 from ..._function import IndexedSlices as _IndexedSlices
+from ..._checkpoint import Part as _Part
+from ..._world import Trace as _Trace
 from ..._world import Variable as _Variable
 from ..._world import current_trace as _current_trace
 from ..._world import current_world as _current_world
+from ..._world import new_variables as _new_variables
 from .._layer import unique_name as _unique_name
+from .._recorded import Recorded as _Recorded
 from . import legacy, schedules  # noqa: F401
 
 
 class _Bound:
-    """The variables of an optimizer in a world."""
+    """The variables of an optimizer in a world. Slots are there when a function updates with it, or when a checkpoint
+    is written or restored; a network has some of its own, which are kept equal to these."""
 
     def __init__(self, optimizer: "Optimizer", world: _Any):
         rate = optimizer._rate
+        self.trained: list[_Variable] = []  # variables with slots, in the order of Keras
+        self.slots: dict[tuple[int, str], _Variable] = {}  # (id of a variable, name of a slot) -> the slot
+        self.numbers: dict[str, _Variable] = {}  # "beta_1", "decay", ..., and the product of Nadam's momenta
         self.iterations = _Variable._in(world, _np.int64(0), "iteration")
         self.rate = None if isinstance(rate, schedules.LearningRateSchedule) else _Variable._in(
             world, _np.float32(rate), "learning_rate")
 
 
-class Optimizer:
+def _numbered(items: list) -> _Part:
+    return _Part([(str(i), item) for i, item in enumerate(items)])
+
+
+class Optimizer(_Recorded):
     """How gradients update variables. The update is that of the library."""
 
     def __init__(self, make: _Callable[[_Any], _own.Optimizer], learning_rate: _Any, name: str,
                  clipnorm: float | None = None, clipvalue: float | None = None, global_clipnorm: float | None = None,
                  weight_decay: float | None = None, use_ema: bool = False, ema_momentum: float = 0.99,
                  ema_overwrite_frequency: _Any = None, jit_compile: bool = True, **named: _Any):
-        if weight_decay:
-            raise NotImplementedError("weight_decay does not exist yet; a kernel_regularizer does nearly the same")
         if use_ema:
-            raise NotImplementedError("use_ema does not exist yet")
+            raise NotImplementedError("use_ema does not exist yet; keep an average of model.get_weights() in a callback")
         if named.pop("decay", None):
             raise ValueError("decay is deprecated in the new Keras optimizer; use a schedule of "
                              "tf.keras.optimizers.schedules")
@@ -62,10 +73,13 @@ class Optimizer:
         self._rate = learning_rate
         self.name = name
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
+        self.weight_decay = weight_decay
+        self._not_decayed: list[str] = []  # parts of names
         self._scope = _unique_name("optimizer")
         self._bound: _weakref.WeakKeyDictionary = _weakref.WeakKeyDictionary()
         self._applying: dict = {}
         self._compiled: _weakref.WeakSet = _weakref.WeakSet()  # networks that train with it
+        self._legacy = False  # the names in checkpoints are those of legacy optimizers
 
     # --- variables ---
 
@@ -107,8 +121,115 @@ class Optimizer:
     def variables(self) -> list[_Variable]:
         return [self.iterations] + ([self._first().rate] if self._first().rate is not None else [])
 
+    # --- slots ---
+
+    _rule = ""  # what the library calls it in names of slots
+    _slots: tuple = ()  # (Keras' name of the list, name of the slot)
+    _by_kind = False  # all slots of one kind come before those of the next
+
+    def _kinds(self) -> list:
+        """The kinds of slots that an update makes."""
+        return list(self._slots)
+
     def build(self, var_list: _Any) -> None:
-        """Slots are made with the first update."""
+        """Makes the slots of these variables."""
+        variables = [variable for variable in var_list if variable._world is not None]
+        if variables and not variables[0]._world.is_remote:
+            self._make_slots(variables[0]._world, variables)
+
+    def _make_slots(self, world: _Any, variables: list) -> _Bound:
+        """Slots for variables that have none, with the values of networks that have trained."""
+        bound = self._in_world(world)
+        new = [variable for variable in variables if not any(variable is item for item in bound.trained)]
+        if not new:
+            return bound
+        with _Trace(world):  # an update that nobody runs
+            gradients = [world.graph.placeholder(None, variable.dtype, variable.shape) for variable in new]
+            self._apply(gradients, tuple(new))
+        for network in list(self._compiled):
+            network.give_slots()
+        return bound
+
+    def _note_slots(self, bound: _Bound, world: _Any, variables: tuple) -> None:
+        """Finds the slots that an update has made."""
+        new = [variable for variable in variables if not any(variable is item for item in bound.trained)]
+        if not new:
+            return
+        made = {variable._name: variable for variable in _new_variables(world.graph, world, 0)}
+        for variable in new:
+            for _, kind in self._kinds():
+                slot = made.get(f"{self._scope}/{self._rule}/{variable._name}/{kind}")
+                if slot is not None:
+                    slot._shown = f"{self.name}/{kind}/{variable._shown}"
+                    bound.slots[(id(variable), kind)] = slot
+        for name in ("beta_1", "beta_2", "decay", "momentum", "rho", "momentum_cache"):
+            number = made.get(f"{self._scope}/{self._rule}/{name}")
+            if number is not None:
+                bound.numbers.setdefault(name, number)
+        bound.trained += new
+
+    def _checkpoint_parts(self) -> _Part:
+        """Variables by the names of Keras 2.15, or of its legacy optimizers."""
+        bound = self._first()
+        world = bound.iterations._world
+        for network in list(self._compiled):
+            if network._world is world and not world.is_remote:
+                network.note_trained(self)
+        if self._legacy:
+            return self._legacy_parts(bound)
+        lists: dict[str, list] = {name: [] for name, _ in self._kinds()}
+        order = [bound.iterations]
+
+        def add(variable: _Variable, name: str, kind: str) -> None:
+            slot = bound.slots.get((id(variable), kind))
+            if slot is None:  # Keras has one that the update does not need
+                slot = _Part(value=_np.zeros(tuple(variable.shape), variable.dtype.as_numpy_dtype),
+                             name=f"{self.name}/{kind}")
+            lists[name].append(slot)
+            order.append(slot)
+
+        if self._by_kind:
+            for name, kind in self._kinds():
+                for variable in bound.trained:
+                    add(variable, name, kind)
+        else:
+            for variable in bound.trained:
+                for name, kind in self._kinds():
+                    add(variable, name, kind)
+        found = [("_variables", _numbered(order)), ("_iterations", bound.iterations)]
+        if bound.rate is not None:
+            found.append(("_learning_rate", bound.rate))
+        else:
+            rate = _np.float32(self._rate(bound.iterations))
+            found.append(("_current_learning_rate", _Part(value=_np.asarray(rate), name="current_learning_rate")))
+        if "momentum_cache" in bound.numbers:
+            found.append(("_u_product", bound.numbers["momentum_cache"]))
+        return _Part(found + [(name, _numbered(slots)) for name, slots in lists.items() if bound.trained])
+
+    def _legacy_parts(self, bound: _Bound) -> _Part:
+        found = [("iter", bound.iterations)]
+        if bound.rate is not None:
+            found.append(("learning_rate", bound.rate))
+        part = _Part(found + list(bound.numbers.items()))
+        part.slots = [(variable, kind, bound.slots[(id(variable), kind)]) for variable in bound.trained
+                      for _, kind in self._kinds() if (id(variable), kind) in bound.slots]
+        return part
+
+    # --- weight decay ---
+
+    def exclude_from_weight_decay(self, var_list: _Any = None, var_names: _Any = None) -> None:
+        """These variables, and those whose names have one of the words in them, do not decay."""
+        if self._applying or self._compiled:
+            raise ValueError("`exclude_from_weight_decay()` can only be configued before the optimizer is built.")
+        for name in var_names or ():
+            if _re.search(r"[][.*+?^$(){}|\\]", name):
+                raise NotImplementedError(f"exclude_from_weight_decay: {name!r} is a pattern; words do exist")
+        self._not_decayed = [variable._name for variable in var_list or ()] + list(var_names or ())
+
+    def _decayed(self, made: _Any, keep: _Keep) -> _Any:
+        if not self.weight_decay:
+            return made
+        return _lib.est_with_weight_decay(made, float(self.weight_decay), keep.strings(self._not_decayed))
 
     # --- updates ---
 
@@ -119,6 +240,7 @@ class Optimizer:
             made = _lib.est_with_schedule(self._make(0.0)._c(keep), rate._schedule(keep))
         else:
             made = self._make(float(self._first().rate.numpy()) if self._bound else float(rate))._c(keep)
+        made = self._decayed(made, keep)
         return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
 
     def compute_gradients(self, loss: _Any, var_list: _Any, tape: _Any = None) -> list:
@@ -183,13 +305,15 @@ class Optimizer:
             rate = _as_node(self._rate(bound.iterations), graph)
         handles = [variable._handle._c for variable in variables]
         operation = _Node(graph, _lib.est_apply_gradients(
-            _lib.est_with_learning_node(self._make(0.0)._c(keep), rate._c),
+            _lib.est_with_learning_node(self._decayed(self._make(0.0)._c(keep), keep), rate._c),
             keep.span("est_nodes", "est_node", handles), count,
             keep.options("est_minimize_options", global_step=bound.iterations._handle._c, no_update_ops=True,
                          share_slots=True, slot_scope=keep.string(self._scope))))
         graph.check()
         names = [variable._name for variable in variables] + [bound.iterations._name]
         trace.add_write(names, operation)
+        if not trace.world.is_remote:
+            self._note_slots(bound, trace.world, variables)
         return operation
 
     def _clip(self, gradients: _Any, n: int) -> None:
@@ -213,15 +337,20 @@ class Optimizer:
 class SGD(Optimizer):
     """w -= lr g; with momentum v = momentum v - lr g, w += v."""
 
+    _rule, _slots = "SGD", (("momentums", "momentum"),)
+
     def __init__(self, learning_rate: _Any = 0.01, momentum: float = 0.0, nesterov: bool = False, name: str = "SGD",
                  **named: _Any):
         if not 0 <= momentum <= 1:
             raise ValueError("`momentum` must be a float between [0, 1].")
+        self.momentum = momentum
         super().__init__(lambda rate: _own.SGD(rate, momentum, nesterov, keras=True), learning_rate, name, **named)
 
 
 class Adam(Optimizer):
     """Adam."""
+
+    _rule, _slots = "Adam", (("_momentums", "m"), ("_velocities", "v"))
 
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  amsgrad: bool = False, name: str = "Adam", **named: _Any):
@@ -231,17 +360,37 @@ class Adam(Optimizer):
                          **named)
 
 
+class AdamW(Adam):
+    """Adam with weights that decay."""
+
+    def __init__(self, learning_rate: _Any = 0.001, weight_decay: float = 0.004, beta_1: float = 0.9,
+                 beta_2: float = 0.999, epsilon: float = 1e-7, amsgrad: bool = False, name: str = "AdamW",
+                 **named: _Any):
+        if weight_decay is None:
+            raise ValueError("Missing value of `weight_decay` which is required and must be a float value.")
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, name, weight_decay=weight_decay, **named)
+
+
 class RMSprop(Optimizer):
     """Gradients divided by the root of a running mean of their squares."""
 
+    _rule, _by_kind = "RMSprop", True
+
+    def _kinds(self) -> list:
+        return [("_velocities", "rms")] + [("_momentums", "momentum")] * bool(self.momentum) + [
+            ("_average_gradients", "mg")] * self.centered
+
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-7,
                  centered: bool = False, name: str = "RMSprop", **named: _Any):
+        self.momentum, self.centered = momentum, bool(centered)
         super().__init__(lambda rate: _own.RMSProp(rate, rho, momentum, epsilon, centered, keras=True,
                                                    epsilon_inside=True), learning_rate, name, **named)
 
 
 class Adagrad(Optimizer):
     """Gradients divided by the root of the sum of their squares."""
+
+    _rule, _slots = "Adagrad", (("_accumulators", "accumulator"),)
 
     def __init__(self, learning_rate: _Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-7,
                  name: str = "Adagrad", **named: _Any):
@@ -252,6 +401,8 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Steps in the size of former ones."""
 
+    _rule, _slots = "Adadelta", (("_accumulated_grads", "accum_grad"), ("_accumulated_delta_vars", "accum_var"))
+
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta",
                  **named: _Any):
         super().__init__(lambda rate: _own.Adadelta(rate, rho, epsilon, keras=True), learning_rate, name, **named)
@@ -259,6 +410,8 @@ class Adadelta(Optimizer):
 
 class Adamax(Optimizer):
     """Adam with the largest gradient in place of a mean square."""
+
+    _rule, _slots = "Adamax", (("_m", "m"), ("_u", "v"))
 
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  name: str = "Adamax", **named: _Any):
@@ -268,13 +421,30 @@ class Adamax(Optimizer):
 class Nadam(Optimizer):
     """Adam with Nesterov's momentum."""
 
+    _rule, _slots = "Nadam", (("_momentums", "m"), ("_velocities", "v"))
+
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  name: str = "Nadam", **named: _Any):
         super().__init__(lambda rate: _own.Nadam(rate, beta_1, beta_2, epsilon), learning_rate, name, **named)
 
 
+class Lion(Optimizer):
+    """Steps of one size, by the sign of a momentum."""
+
+    _rule, _slots = "Lion", (("momentums", "m"),)
+
+    def __init__(self, learning_rate: _Any = 0.0001, beta_1: float = 0.9, beta_2: float = 0.99, name: str = "Lion",
+                 **named: _Any):
+        if not 0 < beta_1 <= 1:
+            raise ValueError(f"`beta_1`={beta_1} must be between ]0, 1]. Otherwise, the optimizer degenerates to "
+                             "SignSGD.")
+        super().__init__(lambda rate: _own.Lion(rate, beta_1, beta_2), learning_rate, name, **named)
+
+
 class Ftrl(Optimizer):
     """FTRL-proximal."""
+
+    _rule, _slots = "Ftrl", (("_accumulators", "accumulator"), ("_linears", "linear"))
 
     def __init__(self, learning_rate: _Any = 0.001, learning_rate_power: float = -0.5,
                  initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
@@ -286,7 +456,8 @@ class Ftrl(Optimizer):
             **named)
 
 
-_CLASSES = {kind.__name__.lower(): kind for kind in (SGD, Adam, RMSprop, Adagrad, Adadelta, Adamax, Nadam, Ftrl)}
+_CLASSES = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax, Nadam,
+                                                        Lion, Ftrl)}
 
 
 def _of_legacy(given: _own.Optimizer) -> Optimizer:
@@ -300,7 +471,12 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     if not isinstance(rate, (int, float, schedules.LearningRateSchedule)):
         raise NotImplementedError(f"the learning rate of a Keras model is a number or a schedule of "
                                   f"tf.keras.optimizers.schedules, not {rate!r}")
-    return Optimizer(make, rate, type(given).__name__)
+    kind = _CLASSES.get(type(given).__name__.lower(), Optimizer)
+    optimizer = object.__new__(kind)
+    optimizer.momentum, optimizer.centered = getattr(given, "_momentum", 0.0), getattr(given, "_centered", False)
+    Optimizer.__init__(optimizer, make, rate, type(given).__name__, **getattr(given, "_clipping", {}))
+    optimizer._legacy = True
+    return optimizer
 
 
 def get(identifier: _Any) -> Optimizer:
@@ -308,7 +484,7 @@ def get(identifier: _Any) -> Optimizer:
     if isinstance(identifier, Optimizer):
         return identifier
     if isinstance(identifier, _own.Optimizer):
-        return _of_legacy(identifier)
+        return identifier._in_loop() if hasattr(identifier, "_in_loop") else _of_legacy(identifier)
     if isinstance(identifier, str):
         if identifier.lower() not in _CLASSES:
             raise ValueError(f"Unknown optimizer: '{identifier}'; there are {', '.join(sorted(_CLASSES))}")
@@ -317,5 +493,5 @@ def get(identifier: _Any) -> Optimizer:
 
 
 __getattr__ = _module_getattr(__name__, {
-    "AdamW": "weight decay does not exist yet; tf.keras.optimizers.Adam with kernel_regularizer",
+    "Adafactor": "tf.keras.optimizers.Adam and the others of this module",
     "experimental": "tf.keras.optimizers, which are those of Keras 2.15"})

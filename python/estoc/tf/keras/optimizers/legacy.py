@@ -1,50 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.keras.optimizers.legacy: formulas, defaults and names of slots as there."""
+"""tf.keras.optimizers.legacy: formulas, defaults and names of slots as there. Estimators take them, and so do models and
+loops of Keras."""
 from __future__ import annotations
 
 from typing import Any as _Any
 
 from .... import optimizers as _optimizers
+from ...._lib import Keep as _Keep
+from ...._lib import lib as _lib
+from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
 
 
-class SGD(_optimizers.SGD):
-    def __init__(self, learning_rate: _Any = 0.01, momentum: float = 0.0, nesterov: bool = False, name: str = "SGD"):
-        super().__init__(learning_rate, momentum, nesterov, keras=True)
+class Optimizer(_optimizers.Optimizer):
+    """What they have in common: the library's optimizer in the graphs of estimators, and that of Keras elsewhere."""
+
+    _momentum, _centered = 0.0, False
+
+    def _set_up(self, name: str, named: dict) -> None:
+        self.name = name
+        self._clipping = {key: named.pop(key) for key in ("clipnorm", "clipvalue", "global_clipnorm") if key in named}
+        if named.pop("decay", 0):
+            raise NotImplementedError("decay does not exist; tf.keras.optimizers.schedules.InverseTimeDecay does the "
+                                      "same")
+        if "lr" in named:
+            self.learning_rate = named.pop("lr")
+        if named:
+            raise TypeError(f"{name} got an unexpected keyword argument {next(iter(named))!r}")
+        self._loop: _Any = None
+
+    def _c(self, keep: _Keep) -> _Any:
+        clip = self._clipping
+        return _lib.est_with_clipping(super()._c(keep), clip.get("clipvalue") or 0.0, clip.get("clipnorm") or 0.0,
+                                      clip.get("global_clipnorm") or 0.0)
+
+    def _in_loop(self) -> _Any:
+        """The same for models and loops of Keras."""
+        if self._loop is None:
+            from . import _of_legacy
+            self._loop = _of_legacy(self)
+        return self._loop
+
+    @property
+    def iterations(self) -> _Any:
+        return self._in_loop().iterations
+
+    def variables(self) -> list:
+        return self._in_loop().variables
+
+    def apply_gradients(self, grads_and_vars: _Any, name: str | None = None, **named: _Any) -> _Any:
+        return self._in_loop().apply_gradients(grads_and_vars, name, **named)
+
+    def minimize(self, loss: _Any, *args: _Any, **named: _Any) -> _Any:
+        if isinstance(loss, _Node) and getattr(loss.graph, "world", None) is None:
+            return super().minimize(loss, *args, **named)
+        return self._in_loop().minimize(loss, *args, **named)
 
 
-class Adam(_optimizers.Adam):
+class SGD(Optimizer, _optimizers.SGD):
+    def __init__(self, learning_rate: _Any = 0.01, momentum: float = 0.0, nesterov: bool = False, name: str = "SGD",
+                 **named: _Any):
+        _optimizers.SGD.__init__(self, learning_rate, momentum, nesterov, keras=True)
+        self._momentum = momentum
+        self._set_up(name, named)
+
+
+class Adam(Optimizer, _optimizers.Adam):
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
-                 amsgrad: bool = False, name: str = "Adam"):
+                 amsgrad: bool = False, name: str = "Adam", **named: _Any):
         if amsgrad:
             raise NotImplementedError("amsgrad does not exist yet")
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, keras=True)
+        _optimizers.Adam.__init__(self, learning_rate, beta_1, beta_2, epsilon, keras=True)
+        self._set_up(name, named)
 
 
-class Adagrad(_optimizers.Adagrad):
+class Adagrad(Optimizer, _optimizers.Adagrad):
     def __init__(self, learning_rate: _Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-7,
-                 name: str = "Adagrad"):
-        super().__init__(learning_rate, initial_accumulator_value, epsilon, keras=True)
+                 name: str = "Adagrad", **named: _Any):
+        _optimizers.Adagrad.__init__(self, learning_rate, initial_accumulator_value, epsilon, keras=True)
+        self._set_up(name, named)
 
 
-class RMSprop(_optimizers.RMSProp):
+class RMSprop(Optimizer, _optimizers.RMSProp):
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-7,
-                 centered: bool = False, name: str = "RMSprop"):
-        super().__init__(learning_rate, rho, momentum, epsilon, centered, keras=True)
+                 centered: bool = False, name: str = "RMSprop", **named: _Any):
+        _optimizers.RMSProp.__init__(self, learning_rate, rho, momentum, epsilon, centered, keras=True)
+        self._momentum, self._centered = momentum, bool(centered)
+        self._set_up(name, named)
 
 
-class Ftrl(_optimizers.Ftrl):
+class Ftrl(Optimizer, _optimizers.Ftrl):
     def __init__(self, learning_rate: _Any = 0.001, learning_rate_power: float = -0.5,
                  initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
                  l2_regularization_strength: float = 0.0, name: str = "Ftrl",
-                 l2_shrinkage_regularization_strength: float = 0.0, beta: float = 0.0):
-        super().__init__(learning_rate, learning_rate_power, initial_accumulator_value, l1_regularization_strength,
-                         l2_regularization_strength, l2_shrinkage_regularization_strength, beta, keras=True)
+                 l2_shrinkage_regularization_strength: float = 0.0, beta: float = 0.0, **named: _Any):
+        _optimizers.Ftrl.__init__(self, learning_rate, learning_rate_power, initial_accumulator_value,
+                                  l1_regularization_strength, l2_regularization_strength,
+                                  l2_shrinkage_regularization_strength, beta, keras=True)
+        self._set_up(name, named)
 
 
-class Adadelta(_optimizers.Adadelta):
-    def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta"):
-        super().__init__(learning_rate, rho, epsilon, keras=True)
+class Adadelta(Optimizer, _optimizers.Adadelta):
+    def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta",
+                 **named: _Any):
+        _optimizers.Adadelta.__init__(self, learning_rate, rho, epsilon, keras=True)
+        self._set_up(name, named)
 
 
-__getattr__ = _module_getattr(__name__)
+class Adamax(Optimizer, _optimizers.Adamax):
+    def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
+                 name: str = "Adamax", **named: _Any):
+        _optimizers.Adamax.__init__(self, learning_rate, beta_1, beta_2, epsilon)
+        self._set_up(name, named)
+
+
+__getattr__ = _module_getattr(__name__, {
+    "Nadam": "tf.keras.optimizers.Nadam, whose momentum follows another schedule"})

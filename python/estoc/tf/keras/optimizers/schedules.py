@@ -14,9 +14,10 @@ from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import dispatch as _dispatch
 from ..._eager import unwrap as _unwrap
+from .._recorded import Recorded as _Recorded
 
 
-class LearningRateSchedule:
+class LearningRateSchedule(_Recorded):
     """A learning rate as a function of the step. Subclasses override __call__, for loops of their own."""
 
     def __call__(self, step: _Any) -> _Any:
@@ -87,10 +88,14 @@ class CosineDecay(_Native):
 
     def __init__(self, initial_learning_rate: float, decay_steps: int, alpha: float = 0.0, name: str | None = None,
                  warmup_target: _Any = None, warmup_steps: int = 0):
-        if warmup_target is not None or warmup_steps:
-            raise NotImplementedError("CosineDecay: warmup does not exist yet")
-        super().__init__(lambda keep: _lib.est_cosine_decay(initial_learning_rate, int(decay_steps), alpha),
-                         {"initial_learning_rate": initial_learning_rate, "decay_steps": decay_steps, "alpha": alpha})
+        def make(keep: _Keep) -> _Any:
+            if warmup_target is None:
+                return _lib.est_cosine_decay(initial_learning_rate, int(decay_steps), alpha)
+            return _lib.est_warmup_before(_lib.est_cosine_decay(warmup_target, int(decay_steps), alpha),
+                                          int(warmup_steps), initial_learning_rate)
+
+        super().__init__(make, {"initial_learning_rate": initial_learning_rate, "decay_steps": decay_steps,
+                                "alpha": alpha, "warmup_target": warmup_target, "warmup_steps": warmup_steps})
 
 
 class CosineDecayRestarts(_Native):

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.saved_model.save and load, Model.save and load_model; make interop has TensorFlow run what is written."""
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+import estoc.tf as tf
+from objects import data, set_weights
+from test_checkpoint import TENSORFLOW, with_tensorflow
+
+K = tf.keras
+
+
+class Holder(tf.Module):
+    """Functions over a variable and a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.v = tf.Variable([[1.0], [2.0], [0.5], [-1.0]], name="v")
+        self.dense = K.layers.Dense(2, name="out")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+    def __call__(self, x):
+        return self.dense(tf.matmul(x, self.v))
+
+    @tf.function
+    def pair(self, b, a):
+        return b - a, b * self.v[0, 0]
+
+    @tf.function
+    def named(self, a):
+        return {"double": a * 2.0, "v": self.v + a}
+
+
+def test_functions_and_signatures(tmp_path):
+    holder, (x, _) = Holder(), data()
+    want = holder(x).numpy()
+    pair = holder.pair(tf.constant([3.0, 4.0]), tf.constant([1.0, 1.0]))
+    holder.named(tf.constant(2.0))
+    scale = holder.named.get_concrete_function(tf.TensorSpec([], tf.float32, name="by"))
+    tf.saved_model.save(holder, tmp_path / "m", signatures={"serving_default": holder.__call__, "scale": scale})
+    holder.v.assign(holder.v * 0.0)
+    loaded = tf.saved_model.load(tmp_path / "m")
+    assert tf.saved_model.contains_saved_model(tmp_path / "m") and sorted(loaded.signatures) == ["scale",
+                                                                                                "serving_default"]
+    np.testing.assert_allclose(loaded(x), want, rtol=1e-6)
+    np.testing.assert_allclose(loaded.signatures["serving_default"](x=x)["output_0"], want, rtol=1e-6)
+    again = loaded.pair(tf.constant([3.0, 4.0]), tf.constant([1.0, 1.0]))
+    assert isinstance(again, tuple)
+    for a, b in zip(again, pair):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(loaded.pair(tf.constant([3.0, 4.0]), a=tf.constant([1.0, 1.0]))[0], pair[0])
+    named = loaded.named(tf.constant(2.0))
+    assert float(named["double"]) == 4 and named["v"].numpy().ravel().tolist() == [3, 4, 2.5, 1]
+    assert float(loaded.signatures["scale"](by=tf.constant(2.0))["double"]) == 4
+    with pytest.raises(ValueError, match="matching concrete function"):
+        loaded.pair(tf.constant([1, 2]), tf.constant([1, 2]))
+    with pytest.raises(NotImplementedError, match="outside"):
+        tf.function(lambda a: loaded.signatures["serving_default"](x=a))(x)
+    single = Holder()
+    single(x)
+    tf.saved_model.save(single, tmp_path / "single")  # the only function with an input_signature
+    assert list(tf.saved_model.load(tmp_path / "single").signatures) == ["serving_default"]
+
+
+def test_what_cannot_be_saved(tmp_path):
+    class Counter(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.n = tf.Variable(0.0)
+
+        @tf.function
+        def step(self, by):
+            self.n.assign_add(by)
+            return self.n.value()
+
+    counter = Counter()
+    with pytest.raises(NotImplementedError, match="no function to write"):
+        tf.saved_model.save(counter, tmp_path / "c")
+    counter.step(tf.constant(1.0))
+    with pytest.raises(NotImplementedError, match="step cannot be written"):
+        tf.saved_model.save(counter, tmp_path / "c")
+    with pytest.raises(ValueError, match="input_signature"):
+        tf.saved_model.save(counter, tmp_path / "c", signatures=counter.step)
+    with pytest.raises(ValueError, match="Expected a TensorFlow function"):
+        tf.saved_model.save(counter, tmp_path / "c", signatures=print)
+    assert not os.path.exists(tmp_path / "c")
+
+
+def test_signature_in_replicas(tmp_path):
+    holder, (x, _) = Holder(), data()
+    want = holder(x[:5]).numpy()
+    tf.saved_model.save(holder, tmp_path / "m")
+    for strategy in (tf.distribute.OneDeviceStrategy("/cpu:0"), tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])):
+        function = tf.saved_model.load(tmp_path / "m").signatures["serving_default"]
+        batches = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x[:5]).batch(2))
+        got = [part.numpy() for batch in batches for part in strategy.experimental_local_results(
+            strategy.run(function, args=(batch,))["output_0"])]
+        np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-6)  # also a replica without rows
+
+
+def two_heads():
+    a, b = K.Input((4,), name="a"), K.Input((4,), name="b")
+    shared = K.layers.Dense(3, kernel_regularizer=K.regularizers.L2(0.01), activation=tf.nn.tanh)
+    inner = K.Sequential([K.layers.Dense(2, input_shape=(3,)), K.layers.BatchNormalization()], name="inner")
+    hidden = inner(shared(a) + shared(b)) * 2.0
+    return K.Model({"a": a, "b": b}, [K.layers.Dense(1, name="price")(hidden), tf.reduce_mean(hidden, axis=1)])
+
+
+def test_load_model_goes_on_training(tmp_path):
+    x, y = data()
+    model = K.Sequential([K.layers.Dense(3, activation="tanh", kernel_initializer=K.initializers.HeNormal(seed=3)),
+                          K.layers.BatchNormalization(), K.layers.Dense(1)])
+    model.compile(K.optimizers.Adam(K.optimizers.schedules.ExponentialDecay(0.05, 10, 0.5)), K.losses.Huber(),
+                  metrics=["mae", K.metrics.RootMeanSquaredError()])
+    model.fit(x, y, epochs=2, verbose=0)
+    model.save(tmp_path / "m")
+    loaded = K.models.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+    first = model.fit(x, y, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    second = loaded.fit(x, y, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    assert first.history == second.history and int(loaded.optimizer.iterations) == int(model.optimizer.iterations) == 6
+    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        elsewhere = K.models.load_model(tmp_path / "m")
+    assert elsewhere.fit(x, y, batch_size=8, verbose=0).history["loss"][0] > 0
+    plain = K.models.load_model(tmp_path / "m", compile=False)
+    with pytest.raises(RuntimeError, match="compile"):
+        plain.fit(x, y, verbose=0)
+
+    model, rows = two_heads(), {"a": x, "b": x[::-1]}
+    model.compile("sgd", {"price": "mse"})
+    model.fit(rows, {"price": y}, verbose=0)
+    model.save(tmp_path / "two")
+    loaded = K.models.load_model(tmp_path / "two")
+    assert [layer.name for layer in loaded.layers] == [layer.name for layer in model.layers]
+    for a, b in zip(model.predict(rows, verbose=0), loaded.predict(rows, verbose=0)):
+        np.testing.assert_array_equal(a, b)
+    assert loaded.fit(rows, {"price": y}, shuffle=False, verbose=0).history == model.fit(
+        rows, {"price": y}, shuffle=False, verbose=0).history
+
+
+def test_load_model_refuses(tmp_path):
+    class Own(K.layers.Layer):
+        def call(self, x):
+            return x * 2.0
+
+    model = K.Sequential([K.layers.Dense(1, input_shape=(2,)), Own()])
+    model.save(tmp_path / "own")
+    with pytest.raises(NotImplementedError, match="Own is a class"):
+        K.models.load_model(tmp_path / "own")
+    x = np.ones((2, 2), np.float32)
+    np.testing.assert_array_equal(tf.saved_model.load(tmp_path / "own")(x), model.predict(x, verbose=0))
+    model.export(tmp_path / "export")
+    with pytest.raises(NotImplementedError, match="not written by Model.save"):
+        K.models.load_model(tmp_path / "export")
+    with pytest.raises(OSError):
+        K.models.load_model(tmp_path / "none")
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import tensorflow as tf
+folder, x = sys.argv[1], np.load(sys.argv[1] + "/x.npy")
+loaded = tf.saved_model.load(folder + "/holder")
+results = {"holder": loaded.signatures["serving_default"](x=tf.constant(x))["output_0"],
+           "scale": loaded.signatures["scale"](by=tf.constant(3.0))["v"]}
+heads = tf.saved_model.load(folder + "/two").signatures["serving_default"](a=tf.constant(x), b=tf.constant(x[::-1]))
+results["price"] = heads["price"]
+np.savez(folder + "/theirs.npz", **{name: value.numpy() for name, value in results.items()})
+
+class Module(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable(x[:4])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+    def __call__(self, x):
+        return {"product": tf.matmul(x, self.w), "sum": tf.reduce_sum(x) + self.w[0, 0]}
+
+module = Module()
+tf.saved_model.save(module, folder + "/module", signatures={"serving_default": module.__call__})
+np.save(folder + "/product.npy", module(x)["product"].numpy())
+"""
+
+
+@with_tensorflow
+def test_tensorflow_runs_what_is_written(tmp_path):
+    holder, (x, y) = Holder(), data()
+    scale = holder.named.get_concrete_function(tf.TensorSpec([], tf.float32, name="by"))
+    tf.saved_model.save(holder, tmp_path / "holder", signatures={"serving_default": holder.__call__, "scale": scale})
+    model = two_heads()
+    set_weights(model)
+    model.save(tmp_path / "two")
+    np.save(tmp_path / "x.npy", x)
+    done = subprocess.run([TENSORFLOW, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "PYTHONPATH": ""})
+    assert done.returncode == 0, done.stderr[-3000:]
+    theirs = np.load(tmp_path / "theirs.npz")
+    np.testing.assert_allclose(theirs["holder"], holder(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(theirs["scale"], holder.v.numpy() + 3, rtol=1e-6)
+    np.testing.assert_allclose(theirs["price"], model.predict({"a": x, "b": x[::-1]}, verbose=0)[0], rtol=1e-5, atol=1e-6)
+    loaded = tf.saved_model.load(tmp_path / "module")
+    np.testing.assert_allclose(loaded.signatures["serving_default"](x=x)["product"], np.load(tmp_path / "product.npy"),
+                               rtol=1e-5, atol=1e-5)
