@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python listings python check asan tsan far interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-allreduce bench-multi-worker cuda install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-allreduce bench-multi-worker cuda install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -74,6 +74,12 @@ asan: build/asan/build.ninja
 	@cmake --build build/asan
 	@scripts/run-tests build/asan -LE 'interop$(if $(SHORT),|long)'
 
+asan-python: ## the tests of the Python package on libestoc under both sanitizers, with a search for leaks; TESTS="-k dataset" selects
+asan-python: build/asan/build.ninja
+	@cmake --build build/asan --target libestoc.so
+	@scripts/python-env --tests
+	@scripts/asan-python $(TESTS)
+
 tsan:     ## the tests that use threads, under ThreadSanitizer; SHORT=1 likewise
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
@@ -88,6 +94,15 @@ interop:  ## exchange files of every format with TensorFlow (sets it up under bu
 interop: build
 	@scripts/tensorflow-env
 	@scripts/run-tests build/release -L interop
+	@$(MAKE) --no-print-directory interop-python
+
+interop-python: ## the part of it that compares estoc.tf with TensorFlow, value by value; CASES="tf.pow fit" selects
+interop-python: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/tensorflow-env
+	@scripts/python-env
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@PYTHONPATH="$(CURDIR)/build/python" build/python-venv/bin/python python/tests/interop.py "$(CURDIR)/build/bench-venv/bin/python" $(CASES)
 
 chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys|coordinator, SEED=7: only these; SEEDS=1000: as many
 chaos: build

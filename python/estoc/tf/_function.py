@@ -402,8 +402,7 @@ def build_gradients(target: Node, sources: list) -> list:
         if out[i].values.graph == ffi.NULL:
             found.append(None)
         elif out[i].indices.graph != ffi.NULL:
-            found.append(IndexedSlices(Node(graph, out[i].values), Node(graph, out[i].indices),
-                                       source.shape if isinstance(source, Variable) else None))
+            found.append(IndexedSlices(Node(graph, out[i].values), Node(graph, out[i].indices), source.shape))
         else:
             found.append(Node(graph, out[i].values))
     return found
