@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os as _os
+import warnings as _warnings
 from typing import Any as _Any
 from typing import Callable as _Callable
 
@@ -10,12 +11,12 @@ import numpy as _np
 
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
-from ..._lib import fail as _fail
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import made as _made
 from ..._lib import text as _text
 from ... import _lib as _binding
+from .. import _structure
 from .._absent import Named as _Named
 from .._absent import module_getattr as _module_getattr
 
@@ -88,6 +89,15 @@ class Callback(_Named):
         hook = _made(_lib.py_callback_create(handle.pointer, wants), "est_hook_free")
         keep.append(hook)
         return hook
+
+
+def _warn_of_tests(callbacks: _Any) -> None:
+    """The validation of a fit is an evaluation within C."""
+    for callback in _structure.flatten(callbacks) if callbacks is not None else ():
+        if isinstance(callback, Callback) and callback._overrides("on_test_begin", "on_test_batch_begin",
+                                                                  "on_test_batch_end", "on_test_end"):
+            _warnings.warn(f"fit does not call on_test_begin and the like of {type(callback).__name__} for its "
+                           "validation data; evaluate does")
 
 
 class _Events:
@@ -283,8 +293,7 @@ def _on_learning_rate(epoch: int, rate: float, user: _Any) -> float:
     try:
         return _Handle.get(user)._rate(int(epoch), float(rate))
     except BaseException as exception:
-        _Handle.get(user)._raised = exception
-        _fail(exception)
+        _Handle.get(user)._raised = exception  # fit raises it
         return float("nan")
 
 

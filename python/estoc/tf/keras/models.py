@@ -300,6 +300,8 @@ class Model(_Layer):
         if class_weight is not None:
             top = max(class_weight)
             members["class_weight"] = keep.f64s([class_weight.get(i, 1.0) for i in range(top + 1)])
+        if members.keys() & {"validation", "validation_arrays"} or validation_split:
+            _callbacks._warn_of_tests(callbacks)
         fit, history = _Fit(self), _callbacks.History()
         hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose})
         if not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
