@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-allreduce bench-multi-worker cuda install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python growth listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-python bench-allreduce bench-multi-worker cuda install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -47,6 +47,13 @@ test-python: build/release/build.ninja
 	@scripts/python-env --tests
 	@build/python-venv/bin/python python/build_native.py build/python --library build/release
 	@PYTHONPATH=build/python build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)
+
+growth:   ## 200000 iterations of training, predicting and reading datasets in Python, whose memory must not grow; N=5000
+growth: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/python-env
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@PYTHONPATH=build/python build/python-venv/bin/python python/tests/growth.py $(or $(N),200000)
 
 listings: ## programs for TensorFlow, run with estoc.tf in place of it: DIR has harness/run.py; ONLY="06 07" selects
 listings: build/release/build.ninja
@@ -167,6 +174,14 @@ bench-fit: build/dist/build.ninja
 	@cmake --build build/dist --target bench/fit
 	@scripts/bench-env
 	@bench/compare-fit
+
+bench-python: ## compare what Python programs wait for with TensorFlow; BENCH="eager_op,fit_line" selects, DIR adds whole programs
+bench-python: build/dist/build.ninja
+	@cmake --build build/dist --target libestoc.so bench/fit
+	@scripts/bench-env
+	@scripts/python-env --tests
+	@build/python-venv/bin/python python/build_native.py build/python-dist --library build/dist
+	@build/python-venv/bin/python bench/compare-python $(if $(BENCH),--only $(BENCH)) $(if $(DIR),--listings "$(DIR)")
 
 bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed; NETWORKS=1: between network namespaces
 bench-allreduce: build/dist/build.ninja

@@ -329,7 +329,8 @@ class Function:
                 if other.world is world:
                     raise
                 world = other.world
-        raise NotImplementedError("a function uses variables of several clusters, which cannot run in one step")
+        raise NotImplementedError("a function uses variables of several clusters, or of before and after "
+                                  "tf.keras.backend.clear_session, which cannot run in one step")
 
     def _trace_in(self, world: World, arguments: tuple, named: dict, leaves: list, shapes: list) -> ConcreteFunction:
         self._count += 1

@@ -197,6 +197,12 @@ def default_world() -> World:
     return _default[0]
 
 
+def new_world() -> None:
+    """Variables from now on are in another world. One goes with the last reference to its variables and functions."""
+    if current_trace() is None:
+        _default.clear()
+
+
 def set_seed(seed: int) -> None:
     """Of graphs from now on: a world without variables is made again."""
     _seed[0] = int(seed)
