@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python growth listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-python bench-allreduce bench-multi-worker cuda install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python notebooks growth listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-python bench-allreduce bench-multi-worker cuda install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -47,6 +47,15 @@ test-python: build/release/build.ninja
 	@scripts/python-env --tests
 	@build/python-venv/bin/python python/build_native.py build/python --library build/release
 	@PYTHONPATH=build/python build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)
+
+notebooks: ## the notebooks of docs/notebooks in a kernel of IPython (sets up build/notebook-venv)
+notebooks: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/python-env --tests
+	@scripts/python-env --notebooks
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@ESTOC_NOTEBOOK_PYTHON="$(CURDIR)/build/notebook-venv/bin/python" PYTHONPATH="$(CURDIR)/build/python" \
+	    build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests/test_notebooks.py
 
 growth:   ## 200000 iterations of training, predicting and reading datasets in Python, whose memory must not grow; N=5000
 growth: build/release/build.ninja

@@ -179,6 +179,13 @@ class Rows:
         tensors = [to_tensor(array, copy=False) for _, array in self.arrays]
         return _data._named_tensors(keep, [name for name, _ in self.arrays], tensors)
 
+    def steps(self, batch_size: int | None, kept: float = 0.0) -> int | None:
+        """Batches of arrays, of which a part at the end is kept for validation; None: a dataset says only at its end."""
+        if self.dataset is not None or not self.arrays:
+            return None
+        rows = len(self.arrays[0][1])
+        return -(-(rows - int(rows * kept)) // (batch_size or 32))
+
     def first(self) -> list[tuple[Any, tuple]]:
         """The dtype and shape, with the batch, of every input."""
         if self.dataset is not None:
