@@ -6,12 +6,16 @@
 """
 import argparse
 import importlib
+import json
 import os
+import sys
 import tempfile
+import time
 
 import fit_tensorflow
 
 MODELS = ("line", "cnn", "mlp", "wide_deep")
+BATCH = 256
 
 
 def eager_op(tf):
@@ -85,14 +89,20 @@ def fit(name):
     return make
 
 
-def map_traced(tf):
-    """Elements that go through a function of Dataset.map that is a graph, counted in batches."""
+def batches_of(rows):
+    """Takes batches from one pass, so that its start does not count."""
+    iterator = iter(rows.batch(BATCH))
 
     def run(n):
-        for _ in tf.data.Dataset.range(n).map(lambda x: x * 2 + 1).batch(256):
-            pass
+        for _ in range(n):
+            next(iterator)
 
     return run
+
+
+def map_traced(tf):
+    """Batches of elements that each went through a function of Dataset.map that is a graph."""
+    return batches_of(tf.data.Dataset.range(10**12).map(lambda x: x * 2 + 1))
 
 
 def map_called(tf):
@@ -102,19 +112,13 @@ def map_called(tf):
     def double(v):
         return np.int64(v * 2 + 1)
 
-    def run(n):
-        if tf.__name__ == "tensorflow":
-            rows = tf.data.Dataset.range(n).map(lambda x: tf.numpy_function(double, [x], tf.int64))
-        else:
-            rows = importlib.import_module("estoc").Dataset.range(n).map(double)
-        for _ in rows.batch(256):
-            pass
-
-    return run
+    if tf.__name__ == "tensorflow":
+        return batches_of(tf.data.Dataset.range(10**12).map(lambda x: tf.numpy_function(double, [x], tf.int64)))
+    return batches_of(importlib.import_module("estoc").Dataset.range(10**12).map(double))
 
 
 def estimator(table):
-    """Steps of a linear classifier from columns in memory, without the start of the session and its checkpoints."""
+    """Steps of a linear classifier from columns in memory, in one call of train: a hook takes the turns."""
 
     def make(tf):
         import logging
@@ -134,15 +138,48 @@ def estimator(table):
         def input_fn():
             return tf.data.Dataset.from_tensor_slices((columns, labels)).shuffle(1000).repeat().batch(32)
 
-        return lambda n: made.train(input_fn, steps=n)
+        return lambda options: made.train(input_fn, hooks=[turns_in_a_hook(tf, options)])
 
+    make.takes_turns = True
     return make
+
+
+def turns_in_a_hook(tf, options):
+    """take_turns of fit_tensorflow.py within a training loop."""
+
+    class Turns(tf.estimator.SessionRunHook):
+        def __init__(self):
+            self.steps, self.size, self.taken = 0, None, 0
+
+        def mark(self):
+            self.first, self.start, self.used = self.steps, time.perf_counter(), time.process_time()
+
+        def after_run(self, context, values):
+            self.steps += 1
+            if self.steps == fit_tensorflow.WARM_STEPS:
+                self.mark()
+            elif self.size is None:
+                if self.steps > fit_tensorflow.WARM_STEPS and time.perf_counter() - self.start > options.seconds / 4:
+                    self.size = int((self.steps - self.first) * options.seconds / (time.perf_counter() - self.start)) + 1
+                    self.wait(context)
+            elif self.steps == self.first + self.size:
+                print(json.dumps({"amount": self.size, "secs": time.perf_counter() - self.start,
+                                  "cpu_secs": time.process_time() - self.used}), flush=True)
+                self.taken += 1
+                self.wait(context)
+
+        def wait(self, context):
+            if self.taken >= options.turns if options.turns else sys.stdin.readline() == "":
+                context.request_stop()
+            self.mark()
+
+    return Turns()
 
 
 QUESTIONS = {
     "eager_op": eager_op, "eager_tape": eager_tape, "function_step": function_step, "train_step": train_step,
     **{f"fit_{name}": fit(name) for name in MODELS},
-    "map_traced": map_traced, "map_called": map_called,
+    f"map_traced_{BATCH}": map_traced, f"map_called_{BATCH}": map_called,
     "train_numpy": estimator(False), "train_pandas": estimator(True)}
 
 
@@ -159,7 +196,11 @@ def main():
     if options.module == "tensorflow":
         tf.config.threading.set_intra_op_parallelism_threads(options.threads)
         tf.config.threading.set_inter_op_parallelism_threads(options.threads)
-    fit_tensorflow.take_turns(QUESTIONS[options.question](tf), options)
+    make = QUESTIONS[options.question]
+    if getattr(make, "takes_turns", False):
+        make(tf)(options)
+    else:
+        fit_tensorflow.take_turns(make(tf), options)
 
 
 if __name__ == "__main__":

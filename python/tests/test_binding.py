@@ -247,7 +247,8 @@ def steady(loop, n):
     loop(n - n // 5)
     gc.collect()
     grown = resident() - before
-    assert grown < 2 * 2**20, f"{grown} bytes more after {n} iterations"
+    if "ESTOC_FIND_LEAKS" not in os.environ:  # AddressSanitizer keeps what is freed for a while
+        assert grown < 2 * 2**20, f"{grown} bytes more after {n} iterations"
 
 
 def test_a_collection_frees_children_before_their_parents(monkeypatch):
