@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python listings python check asan tsan far interop chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-allreduce bench-multi-worker cuda install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python notebooks growth listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-python bench-allreduce bench-multi-worker cuda install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -48,6 +48,22 @@ test-python: build/release/build.ninja
 	@build/python-venv/bin/python python/build_native.py build/python --library build/release
 	@PYTHONPATH=build/python build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)
 
+notebooks: ## the notebooks of docs/notebooks in a kernel of IPython (sets up build/notebook-venv)
+notebooks: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/python-env --tests
+	@scripts/python-env --notebooks
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@ESTOC_NOTEBOOK_PYTHON="$(CURDIR)/build/notebook-venv/bin/python" PYTHONPATH="$(CURDIR)/build/python" \
+	    build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests/test_notebooks.py
+
+growth:   ## 200000 iterations of training, predicting and reading datasets in Python, whose memory must not grow; N=5000
+growth: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/python-env
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@PYTHONPATH=build/python build/python-venv/bin/python python/tests/growth.py $(or $(N),200000)
+
 listings: ## programs for TensorFlow, run with estoc.tf in place of it: DIR has harness/run.py; ONLY="06 07" selects
 listings: build/release/build.ninja
 	@cmake --build build/release --target libestoc.so
@@ -74,6 +90,12 @@ asan: build/asan/build.ninja
 	@cmake --build build/asan
 	@scripts/run-tests build/asan -LE 'interop$(if $(SHORT),|long)'
 
+asan-python: ## the tests of the Python package on libestoc under both sanitizers, with a search for leaks; TESTS="-k dataset" selects
+asan-python: build/asan/build.ninja
+	@cmake --build build/asan --target libestoc.so
+	@scripts/python-env --tests
+	@scripts/asan-python $(TESTS)
+
 tsan:     ## the tests that use threads, under ThreadSanitizer; SHORT=1 likewise
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
@@ -89,6 +111,15 @@ interop: build
 	@scripts/tensorflow-env
 	@scripts/run-tests build/release -L interop
 	@ESTOC_TENSORFLOW=build/bench-venv/bin/python $(MAKE) --no-print-directory test-python TESTS="-k tensorflow"
+	@$(MAKE) --no-print-directory interop-python
+
+interop-python: ## the part of it that compares estoc.tf with TensorFlow, value by value; CASES="tf.pow fit" selects
+interop-python: build/release/build.ninja
+	@cmake --build build/release --target libestoc.so
+	@scripts/tensorflow-env
+	@scripts/python-env
+	@build/python-venv/bin/python python/build_native.py build/python --library build/release
+	@PYTHONPATH="$(CURDIR)/build/python" build/python-venv/bin/python python/tests/interop.py "$(CURDIR)/build/bench-venv/bin/python" $(CASES)
 
 chaos:    ## 20 jobs a mode whose tasks are killed, stopped and cut off at random moments; MODE=async|sync_replicas|consistent|tls|ucx|evaluator|keys|sync_replicas_keys|term|multi_worker|multi_worker_keys|coordinator, SEED=7: only these; SEEDS=1000: as many
 chaos: build
@@ -153,6 +184,14 @@ bench-fit: build/dist/build.ninja
 	@cmake --build build/dist --target bench/fit
 	@scripts/bench-env
 	@bench/compare-fit
+
+bench-python: ## compare what Python programs wait for with TensorFlow; BENCH="eager_op,fit_line" selects, DIR adds whole programs
+bench-python: build/dist/build.ninja
+	@cmake --build build/dist --target libestoc.so bench/fit
+	@scripts/bench-env
+	@scripts/python-env --tests
+	@build/python-venv/bin/python python/build_native.py build/python-dist --library build/dist
+	@build/python-venv/bin/python bench/compare-python $(if $(BENCH),--only $(BENCH)) $(if $(DIR),--listings "$(DIR)")
 
 bench-allreduce: ## compare all-reduce between processes with Open MPI and Gloo, where they are installed; NETWORKS=1: between network namespaces
 bench-allreduce: build/dist/build.ninja

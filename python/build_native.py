@@ -90,18 +90,21 @@ def emit(path):
         ffi.emit_c_code(path)
 
 
-def compile_extension(folder, library):
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-shared-libasan", "-g", "-fno-omit-frame-pointer"]
+
+
+def compile_extension(folder, library, more=()):
     """FOLDER/_native.abi3.so, linked with libestoc of the folder `library`, which it looks for beside itself."""
     source, target = os.path.join(folder, "_native.c"), os.path.join(folder, EXTENSION)
     stamp = os.path.join(folder, "_native.stamp")
     inputs = hashlib.sha256("\n".join([declarations(), read(NATIVE, "trampolines.c"), read(__file__), sys.version,
-                                       library]).encode()).hexdigest()
+                                       library, *more, CC]).encode()).hexdigest()
     if os.path.exists(target) and os.path.exists(stamp) and read(stamp) == inputs:
         return target
     emit(source)
     subprocess.run([CC, "-std=gnu17", "-O2", "-shared", "-fPIC", "-Wall", "-Wno-unused-function", "-pthread",
                     f"-DPy_LIMITED_API={LOWEST_PYTHON}", "-I", sysconfig.get_path("include"),
-                    "-I", os.path.join(ROOT, "include"), source, "-o", target, "-L", library, "-lestoc",
+                    "-I", os.path.join(ROOT, "include"), *more, source, "-o", target, "-L", library, "-lestoc",
                     "-Wl,-rpath,$ORIGIN"], check=True)
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(inputs)
@@ -134,7 +137,7 @@ def link(source, target):
     os.symlink(source, target)
 
 
-def develop(folder, library):
+def develop(folder, library, more=()):
     package = os.path.join(folder, "estoc")
     os.makedirs(package, exist_ok=True)
     wanted = set(package_files())
@@ -147,7 +150,7 @@ def develop(folder, library):
                 os.remove(path)
     name, path = soname(library)
     link(path, os.path.join(package, name))
-    compile_extension(package, library)
+    compile_extension(package, library, more)
 
 
 def main():
@@ -155,11 +158,13 @@ def main():
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--library", default=os.path.join(ROOT, "build", "release"))
     parser.add_argument("--declarations", action="store_true")
+    parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer; needs CC=clang")
     arguments = parser.parse_args()
     if arguments.declarations:
         print(declarations())
     elif arguments.folder:
-        develop(os.path.abspath(arguments.folder), os.path.abspath(arguments.library))
+        develop(os.path.abspath(arguments.folder), os.path.abspath(arguments.library),
+                SANITIZE if arguments.sanitize else ())
     else:
         parser.error("name a folder")
 

@@ -113,22 +113,22 @@ def _finalizer(free: str) -> Callable:
 
 
 class Handle:
-    """A Python object that C knows by a number: `pointer` is the `user` of callbacks, valid as long as the Handle."""
+    """A Python object that C knows by a number: `pointer` is the `user` of callbacks, valid as long as the Handle. The
+    object may refer to its Handle: the garbage collector finds both."""
 
-    _objects: dict[int, Any] = {}
+    __slots__ = ("number", "value", "pointer", "__weakref__")
+    _objects: weakref.WeakValueDictionary[int, Handle] = weakref.WeakValueDictionary()
     _numbers = itertools.count(1)
 
     def __init__(self, value: Any):
         self.number = next(self._numbers)
-        self._objects[self.number] = value
+        self.value = value
         self.pointer = ffi.cast("void *", self.number)
-
-    def __del__(self):
-        self._objects.pop(self.number, None)
+        self._objects[self.number] = self
 
     @classmethod
     def get(cls, pointer: Any) -> Any:
-        return cls._objects[int(ffi.cast("uintptr_t", pointer))]
+        return cls._objects[int(ffi.cast("uintptr_t", pointer))].value
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------
@@ -184,7 +184,9 @@ def made(pointer: Any, free: str) -> Any:
 
 def fail(exception: BaseException) -> int:
     """Keeps what a callback raised for the call that led to it, and returns the status to fail with."""
-    number = next(_raised_numbers)
+    number = getattr(exception, "_estoc_number", None)  # it comes out of an inner call: the text has that number
+    if number is None:
+        number = exception._estoc_number = next(_raised_numbers)
     _raised[number] = exception
     while len(_raised) > _RAISED_MAX:
         _raised.popitem(last=False)
@@ -242,7 +244,8 @@ def node_callback(name: str, graph_of: Callable) -> Callable:
 
 
 class Keep(list):
-    """C memory that must live as long as something else; `string` and `span` put it there."""
+    """C memory that must live as long as something else; `string` and `span` put it there. What they return points into
+    it: a Keep that has no name is gone before a function reads that."""
 
     def new(self, kind: str, init: Any = None) -> Any:
         value = ffi.new(kind, init) if init is not None else ffi.new(kind)

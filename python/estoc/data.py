@@ -11,6 +11,7 @@ they were put in; arrays are read-only views of the memory of the pipeline.
 from __future__ import annotations
 
 import dataclasses
+import html
 import os
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -122,6 +123,16 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"<estoc.Dataset {self.element_spec}>"
+
+    def _repr_html_(self) -> str:
+        """A row for each part of an element, for notebooks."""
+        rows = []
+        for name, spec in self._components():
+            shape = "unknown" if spec.shape is None else str(tuple(spec.shape))
+            cells = (name, spec.dtype.name, shape + (", ragged" if spec.ragged else ""))
+            rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
+        head = "".join(f"<th>{cell}</th>" for cell in ("Dataset", "dtype", "shape"))
+        return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
 
     # --- iterating ---
 

@@ -159,8 +159,6 @@ identity = _unary("identity", "x")
 stop_gradient = _unary("stop_gradient", "x, but no gradient flows back.")
 zeros_like = _unary("zeros_like", "Zeros of the shape of x.")
 ones_like = _unary("ones_like", "Ones of the shape of x.")
-shape = _unary("shape", "The shape as an int32 vector.", "shape_of")
-size = _unary("size", "The number of elements, int32.")
 l2_loss = _unary("l2_loss", "sum(x^2) / 2")
 as_string = _unary("as_string", "Numbers as TensorFlow prints them.")
 
@@ -207,6 +205,22 @@ def cast(x: Tensor, dtype: Any, name: str | None = None) -> Node:
 
 
 @_operation
+def shape(x: Tensor, out_type: Any = int32, name: str | None = None) -> Node:
+    """The shape as a vector, int32 unless said otherwise."""
+    x = _node(x)
+    node = x.graph.node(lib.est_shape_of(x._c))
+    return _named(node if as_dtype(out_type) == int32 else cast.over_nodes(node, out_type), name)
+
+
+@_operation
+def size(x: Tensor, out_type: Any = int32, name: str | None = None) -> Node:
+    """The number of elements, int32 unless said otherwise."""
+    x = _node(x)
+    node = x.graph.node(lib.est_size(x._c))
+    return _named(node if as_dtype(out_type) == int32 else cast.over_nodes(node, out_type), name)
+
+
+@_operation
 def leaky_relu(x: Tensor, alpha: float = 0.2) -> Node:
     """x where it is positive, alpha x elsewhere."""
     x = _node(x)
@@ -221,10 +235,15 @@ def clip_by_value(x: Tensor, clip_value_min: float, clip_value_max: float) -> No
 
 
 @_operation
-def clip_by_norm(x: Tensor, clip_norm: float) -> Node:
-    """x scaled down so that its l2 norm is at most that."""
+def clip_by_norm(x: Tensor, clip_norm: float, axes: int | Sequence[int] | None = None) -> Node:
+    """x scaled down so that its l2 norm, or each of those along axes, is at most that."""
     x = _node(x)
-    return x.graph.node(lib.est_clip_by_norm(x._c, clip_norm))
+    if axes is None:
+        return x.graph.node(lib.est_clip_by_norm(x._c, clip_norm))
+    total = reduce_sum.over_nodes(square.over_nodes(x), axes, True)
+    some = total > 0.0  # the square root of 0 has no derivative
+    length = where.over_nodes(some, sqrt.over_nodes(where.over_nodes(some, total, ones_like.over_nodes(total))), total)
+    return x * clip_norm / maximum.over_nodes(length, clip_norm)
 
 
 @_operation
@@ -298,14 +317,37 @@ def unstack(x: Tensor, num: int | None = None, axis: int = 0) -> tuple[Node, ...
 
 
 @_operation
-def split(x: Tensor, num: int, axis: int = 0) -> tuple[Node, ...]:
-    """num equal parts."""
+def split(x: Tensor, num: int | Sequence[int], axis: int = 0) -> tuple[Node, ...]:
+    """num equal parts, or parts of those sizes, of which one may be -1: the rest."""
     x = _node(x)
+    if not isinstance(num, (int, np.integer)):
+        return _split_sizes(x, [int(part) for part in num], axis)
     if num < 1:
         raise ValueError(f"num is {num}; it must be at least 1")
     out = ffi.new("est_node[]", max(num, 1))
     lib.est_split(x._c, num, axis, out)
     return tuple(x.graph.node(out[i]) for i in range(num))
+
+
+def _split_sizes(x: Node, sizes: list[int], axis: int) -> tuple[Node, ...]:
+    if x.shape is None:
+        raise ValueError(f"the rank of {x.name} is not known; parts of given sizes need it")
+    if not -len(x.shape) <= axis < len(x.shape):
+        raise ValueError(f"axis {axis} of a tensor of shape {tuple(x.shape)}")
+    axis, keep = axis % len(x.shape), Keep()
+    total, known = x.shape[axis], sum(size for size in sizes if size >= 0)
+    if sizes.count(-1) == 1 and total is not None:
+        sizes = [total - known if size == -1 else size for size in sizes]
+        known = total
+    if min(sizes, default=0) < 0 or total is not None and known != total:
+        raise ValueError(f"parts of {sizes} for axis {axis} of a tensor of shape {tuple(x.shape)}")
+    parts, at = [], 0
+    for size in sizes:
+        begin, end = [0] * len(x.shape), [-1] * len(x.shape)
+        begin[axis], end[axis] = at, size
+        parts.append(x.graph.node(lib.est_slice(x._c, keep.i64s(begin), keep.i64s(end))))
+        at += size
+    return tuple(parts)
 
 
 @_operation

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PY_FEEDS_MAX 256
 
@@ -25,6 +26,7 @@ enum { PY_BEGIN, PY_AFTER_CREATE_SESSION, PY_BEFORE_RUN, PY_AFTER_RUN, PY_END, P
 typedef struct py_hook {
     est_hook hook;
     void    *user;
+    int64_t  every_ns, called_ns; /* py_progress_create */
 } py_hook;
 
 static void *hook_user(est_hook *hook)
@@ -297,6 +299,38 @@ static est_hook *py_callback_create(void *user, int wants)
     if (hook == NULL) return NULL;
     if (wants & 1 << PY_EPOCH_BEGIN) hook->epoch_begin = hook_epoch_begin;
     if (wants & 1 << PY_EPOCH_END) hook->epoch_end = hook_epoch_end;
+    return hook;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static est_status hook_sometimes(est_hook *hook, est_loop *loop)
+{
+    py_hook *own = EST_CONTAINER_OF(hook, py_hook, hook);
+    int64_t  now = now_ns();
+
+    if (now - own->called_ns < own->every_ns) return EST_OK;
+    own->called_ns = now;
+    return py_on_hook(own->user, PY_AFTER_RUN, loop);
+}
+
+/* The same, but calls of after_run are that far apart: steps do not wait for Python. */
+static est_hook *py_progress_create(void *user, int wants, int64_t every_ns)
+{
+    est_hook *hook = py_callback_create(user, wants);
+    py_hook  *own;
+
+    if (hook == NULL) return NULL;
+    own            = EST_CONTAINER_OF(hook, py_hook, hook);
+    own->every_ns  = every_ns;
+    own->called_ns = now_ns();
+    if (wants & 1 << PY_AFTER_RUN) hook->after_run = hook_sometimes;
     return hook;
 }
 

@@ -29,6 +29,27 @@ def plain(value):
     return value.decode() if isinstance(value, bytes) else value
 
 
+def differences(got, want, where, found, atol=2e-6):
+    """Appends a line to `found` for each place where a result is another one than wanted."""
+    if isinstance(want, dict):
+        if not isinstance(got, dict) or got.keys() != want.keys():
+            found.append(f"{where}: {got!r} in place of {want!r}")
+            return
+        for key in want:
+            differences(got[key], want[key], f"{where}.{key}", found, atol)
+    elif isinstance(want, list):
+        if not isinstance(got, list) or len(got) != len(want):
+            found.append(f"{where}: {got!r} in place of {want!r}")
+            return
+        for i, item in enumerate(want):
+            differences(got[i], item, f"{where}[{i}]", found, atol)
+    elif isinstance(want, float) and not isinstance(want, bool) and isinstance(got, (int, float)):
+        if not np.isclose(got, want, rtol=2e-5, atol=atol, equal_nan=True):
+            found.append(f"{where}: {got!r} in place of {want!r}")
+    elif got != want:
+        found.append(f"{where}: {got!r} in place of {want!r}")
+
+
 def data(n=32, width=4):
     random = np.random.RandomState(3)
     x = random.randn(n, width).astype(np.float32)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests of the Python package; `make test-python` runs them."""
+import ctypes
+import gc
 import os
 import signal
 
@@ -11,6 +13,13 @@ os.environ.pop("TF_CONFIG", None)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import estoc  # noqa: E402
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Under scripts/asan-python: what nothing refers to any more, while the interpreter and its objects are still there."""
+    if "ESTOC_FIND_LEAKS" in os.environ:
+        gc.collect()
+        ctypes.CDLL(None).__lsan_do_recoverable_leak_check()
 
 
 @pytest.fixture

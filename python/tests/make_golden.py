@@ -9,6 +9,7 @@ import programs
 import tensorflow as tf
 
 import cases
+import operations
 
 tf.get_logger().setLevel("ERROR")
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
@@ -113,3 +114,6 @@ out["v1"] = {program.__name__: programs.as_json(program(tf)) for program in prog
 with open(sys.argv[1], "w", encoding="utf-8") as file:
     lines = [f"  {json.dumps(name)}: {json.dumps(cases.plain(function(tf)))}" for name, function in cases.CASES.items()]
     file.write(json.dumps(out, indent=1)[:-2] + ',\n "cases": {\n' + ",\n".join(lines) + "\n }\n}\n")
+with open(sys.argv[2], "w", encoding="utf-8") as file:
+    lines = [f" {json.dumps(name)}: {json.dumps(cases.plain(function(tf)))}" for name, function in operations.CASES.items()]
+    file.write("{\n" + ",\n".join(lines) + "\n}\n")

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import traceback
 
 import numpy as np
 import pytest
@@ -55,6 +54,15 @@ def test_struct_sizes_are_those_of_the_macros():
         assert Keep().options(kind).struct_size == (getattr(lib, f"EST_STRUCT_{kind}") << 16) | ffi.sizeof(kind)
 
 
+def test_memory_of_arguments_has_an_owner():
+    """Keep().i64s(...) as an argument would point to memory that is free already."""
+    for folder, _, names in os.walk(os.path.join(ROOT, "python", "estoc")):
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    assert not re.search(r"Keep\(\)\.(?!string\()", file.read()), name
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -81,7 +89,7 @@ def test_a_wrong_graph_names_the_line_of_the_program():
         x + graph.placeholder("y", estoc.float32, [2, 4])
 
 
-# --- callbacks that raise ---------------------------------------------------------------------------------------------
+# --- callbacks that raise: see test_callbacks.py ----------------------------------------------------------------------
 
 
 class Mistake(Exception):
@@ -92,91 +100,7 @@ def mistake(*_, **__):
     raise Mistake("from the callback")
 
 
-def raises_whole(call):
-    """The exception itself comes out, and its traceback names the function that raised it."""
-    with pytest.raises(Mistake, match="from the callback") as caught:
-        call()
-    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
-    assert "mistake" in names
-
-
 SPEC = estoc.TensorSpec([], estoc.int64)
-
-
-def bad_generator():
-    yield 1
-    mistake()
-
-
-@pytest.mark.parametrize("make", [
-    lambda: estoc.Dataset.from_generator(bad_generator, SPEC),
-    lambda: estoc.Dataset.from_generator(mistake, SPEC),
-    lambda: estoc.Dataset.range(3).map(mistake, element_spec=SPEC),
-    lambda: estoc.Dataset.range(3).map(mistake),
-    lambda: estoc.Dataset.range(3).map(mistake, element_spec=SPEC, workers=2),
-    lambda: estoc.Dataset.range(3).filter(mistake),
-    lambda: estoc.Dataset.from_generator(bad_generator, SPEC).shuffle(4).batch(2).prefetch(2),
-])
-def test_dataset_functions(make):
-    raises_whole(lambda: list(make()))
-
-
-def test_traced_functions():
-    raises_whole(lambda: estoc.Dataset.range(3).map_graph(mistake))
-
-
-def test_input_fn_and_model_fn(dataset, model_fn, tmp_path):
-    raises_whole(lambda: estoc.Estimator(model_fn, tmp_path).train(mistake, steps=1))
-    raises_whole(lambda: estoc.Estimator(lambda features, labels, mode: mistake(), tmp_path).train(
-        lambda: dataset.batch(8), steps=1))
-
-
-@pytest.mark.parametrize("method", ["begin", "after_create_session", "before_run", "after_run", "end"])
-def test_hooks(method, dataset, model_fn, tmp_path):
-    hook = type("Bad", (estoc.Hook,), {method: mistake})()
-    raises_whole(lambda: estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2, hooks=[hook]))
-
-
-@pytest.mark.parametrize("method", ["begin", "before_save", "after_save", "end"])
-def test_saving_listeners(method, dataset, model_fn, tmp_path):
-    listener = type("Bad", (estoc.SavingListener,), {method: mistake})()
-    raises_whole(lambda: estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2,
-                                                                   saving_listeners=[listener]))
-
-
-def test_functions_of_columns_and_layers(dataset, tmp_path):
-    column = estoc.feature_column.numeric_column("x", 3, normalizer_fn=mistake)
-    raises_whole(lambda: estoc.LinearClassifier([column], tmp_path).train(lambda: dataset.batch(8), steps=1))
-    graph = estoc.Graph()
-    x = graph.placeholder("x", estoc.float32, [None, 3])
-    raises_whole(lambda: estoc.layers.dense(x, 2, kernel_initializer=mistake))
-    graph = estoc.Graph()
-    x = graph.placeholder("x", estoc.float32, [None, 3])
-    raises_whole(lambda: estoc.layers.dense(x, 2, activation=mistake))
-
-
-def test_metrics_exporters_and_predictions(dataset, model_fn, tmp_path):
-    estimator = estoc.Estimator(model_fn, tmp_path)
-    estimator.train(lambda: dataset.batch(8), steps=2)
-    raises_whole(lambda: estimator.add_metrics(mistake).evaluate(lambda: dataset.batch(8)))
-    raises_whole(lambda: list(estimator.predict(mistake)))
-    exporter = type("Bad", (estoc.Exporter,), {"export": mistake})("bad")
-    raises_whole(lambda: estoc.train_and_evaluate(
-        estimator, estoc.TrainSpec(lambda: dataset.batch(8), 4),
-        estoc.EvalSpec(lambda: dataset.batch(8), None, exporters=exporter)))
-
-
-def test_the_comparison_of_a_best_exporter(dataset, model_fn, tmp_path):
-    serving = estoc.ServingInput(raw={"x": estoc.TensorSpec([None, 3], estoc.float32)})
-    exporter = estoc.BestExporter("best", serving, compare_fn=mistake)
-    estimator = estoc.Estimator(model_fn, tmp_path)
-
-    def twice():  # the first evaluation has nothing to compare with
-        for steps in (2, 4):
-            estoc.train_and_evaluate(estimator, estoc.TrainSpec(lambda: dataset.batch(8).repeat(), steps),
-                                     estoc.EvalSpec(lambda: dataset.batch(8), None, exporters=exporter))
-
-    raises_whole(twice)
 
 
 def test_a_status_raised_in_a_callback_keeps_its_class(dataset, model_fn, tmp_path):
@@ -323,7 +247,8 @@ def steady(loop, n):
     loop(n - n // 5)
     gc.collect()
     grown = resident() - before
-    assert grown < 2 * 2**20, f"{grown} bytes more after {n} iterations"
+    if "ESTOC_FIND_LEAKS" not in os.environ:  # AddressSanitizer keeps what is freed for a while
+        assert grown < 2 * 2**20, f"{grown} bytes more after {n} iterations"
 
 
 def test_a_collection_frees_children_before_their_parents(monkeypatch):
@@ -353,17 +278,11 @@ def test_cycles_that_live_until_the_interpreter_ends():
     """).stdout == "end\n"
 
 
-def test_datasets_do_not_grow():
-    words = np.array(["a", "bb", "ccc", "dddd"] * 8)
-    rows = estoc.Dataset.from_tensor_slices({"x": np.zeros([32, 64], np.float32), "w": words}).repeat().map(
-        lambda row: {"x": row["x"] + 1, "w": row["w"]}).batch(2)
-    iterator = iter(rows)
-
-    def loop(n):
-        for _ in range(n):
-            next(iterator)
-
-    steady(loop, 20000)
+def test_nothing_grows():
+    """The short form of growth.py, in a process whose memory nothing else uses."""
+    done = subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "growth.py"), "3000"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert done.returncode == 0, done.stdout
 
 
 def test_iterators_and_graphs_do_not_grow():
@@ -399,19 +318,6 @@ def test_calls_of_an_estimator_keep_nothing(dataset, model_fn, tmp_path):
         return len(Handle._objects)
 
     assert calls() == calls()
-
-
-def test_training_does_not_grow(dataset, model_fn, tmp_path):
-    sizes = []
-
-    class Watch(estoc.Hook):
-        def after_run(self, loop):
-            if loop.runs in (4000, 20000):
-                gc.collect()
-                sizes.append(resident())
-
-    estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.repeat().batch(4), steps=20000, hooks=[Watch()])
-    assert sizes[1] - sizes[0] < 2 * 2**20, sizes
 
 
 def test_failures_do_not_grow():

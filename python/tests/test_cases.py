@@ -1,32 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of cases.py under estoc.tf, compared with what TensorFlow 2.15 gave."""
-import numpy as np
+"""Programs of cases.py and operations.py under estoc.tf, compared with what TensorFlow 2.15 gave."""
+import json
+import os
+
 import pytest
 
 import estoc.tf as tf
 
-from cases import CASES, plain
+import operations
+from cases import CASES, differences, plain
 from test_values import GOLDEN
 
-
-def differences(got, want, where, found, atol=2e-6):
-    if isinstance(want, dict):
-        if not isinstance(got, dict) or got.keys() != want.keys():
-            found.append(f"{where}: {got!r} in place of {want!r}")
-            return
-        for key in want:
-            differences(got[key], want[key], f"{where}.{key}", found, atol)
-    elif isinstance(want, list):
-        if not isinstance(got, list) or len(got) != len(want):
-            found.append(f"{where}: {got!r} in place of {want!r}")
-            return
-        for i, item in enumerate(want):
-            differences(got[i], item, f"{where}[{i}]", found, atol)
-    elif isinstance(want, float) and not isinstance(want, bool) and isinstance(got, (int, float)):
-        if not np.isclose(got, want, rtol=2e-5, atol=atol, equal_nan=True):
-            found.append(f"{where}: {got!r} in place of {want!r}")
-    elif got != want:
-        found.append(f"{where}: {got!r} in place of {want!r}")
+with open(os.path.join(os.path.dirname(__file__), "golden_operations.json"), encoding="utf-8") as _file:
+    OPERATIONS = json.load(_file)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -34,3 +20,27 @@ def test_case(name):
     found = []
     differences(plain(CASES[name](tf)), GOLDEN["cases"][name], name, found)
     assert not found, "\n".join(found[:20])
+
+
+@pytest.mark.parametrize("name", sorted(operations.CASES))
+def test_operation(name):
+    found = []
+    differences(plain(operations.CASES[name](tf)), OPERATIONS[name], name, found)
+    assert not found, "\n".join(found[:20])
+
+
+def test_a_size_that_depends_on_data_changes():
+    """Arguments of the same shapes, whose results have not."""
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    for mask, want in (([True, False], [[1, 2]]), ([True, True], [[1, 2], [3, 4]]), ([False, False], []),
+                       ([False, True], [[3, 4]]), ([False, False], [])):
+        assert tf.boolean_mask(x, tf.constant(mask)).numpy().tolist() == want
+
+
+def test_a_tape_sees_through_dropout():
+    x = tf.ones([1000])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.nn.dropout(x, 0.25)
+    assert 600 < (y.numpy() > 0).sum() < 900
+    assert (tape.gradient(y, x).numpy() == y.numpy()).all()

@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -538,3 +539,28 @@ def test_mixed_precision():
     mixed.compile("sgd", "mse")
     mixed.fit(x, np.ones((1, 1), np.float32), verbose=0)
     assert mixed.weights[0].dtype == tf.float32
+
+
+def test_clear_session_frees_what_nobody_uses():
+    x, y = data(16)
+
+    def model():
+        made = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,), kernel_initializer="ones")])
+        made.compile("sgd", "mse")
+        made.fit(x, y, verbose=0)
+        return made
+
+    tf.keras.backend.clear_session()
+    kept = model()
+    before = kept.predict(x, verbose=0)
+    world = weakref.ref(kept.trainable_variables[0]._world)
+    tf.keras.backend.clear_session()
+    other = model()
+    assert [made.layers[0].name for made in (kept, other)] == ["dense", "dense"]
+    assert np.array_equal(kept.predict(x, verbose=0), before)
+    kept.fit(x, y, verbose=0)
+    with pytest.raises(NotImplementedError, match="clear_session"):
+        tf.function(lambda: kept.trainable_variables[0] + other.trainable_variables[0])()
+    del kept
+    gc.collect()
+    assert world() is None

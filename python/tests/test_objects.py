@@ -7,9 +7,8 @@ import pytest
 
 import estoc.tf as tf
 
-from cases import plain
+from cases import differences, plain
 from cases_objects import CASES
-from test_cases import differences
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden_objects.json"), encoding="utf-8") as _file:
     GOLDEN = json.load(_file)

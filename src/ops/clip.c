@@ -22,14 +22,15 @@ static est_status clip_infer(est_infer *c)
     return EST_OK;
 }
 
-/* Inside dy goes to t, outside to the limit that was taken. */
+/* Inside dy goes to t, outside to the limit that was taken; that of a NaN goes nowhere. */
 static void clip_grad(est_grad *g)
 {
     est_node t = g->in[0], dy = g->dout[0];
     est_node zero = est_scalar(dy.graph, est_node_dtype(dy), 0);
     est_node low = est_less(t, g->in[1]), high = est_greater(t, g->in[2]);
+    est_node inside = est_logical_and(est_greater_equal(t, g->in[1]), est_less_equal(t, g->in[2]));
 
-    g->din[0].values = est_select(est_logical_or(low, high), zero, dy);
+    g->din[0].values = est_select(inside, dy, zero);
     g->din[1].values = est_sum_to_shape(est_select(low, dy, zero), g->in[1]);
     g->din[2].values = est_sum_to_shape(est_select(high, dy, zero), g->in[2]);
 }

@@ -61,8 +61,17 @@ static est_status tile_infer(est_infer *c)
     return infer_multiples(c, times);
 }
 
+/* The result of 0 copies does not have the shape of the input. */
 static void tile_grad(est_grad *g)
 {
+    const est_value *multiples = est_node_value(g->in[1]);
+
+    for (int i = 0; multiples != NULL && i < multiples->n; i++) {
+        if (multiples->v[i] == 0) {
+            g->din[0].values = est_zeros_like(g->in[0]);
+            return;
+        }
+    }
     g->din[0].values = est_build2(&est_op_tile_grad, g->dout[0], g->in[1], EST_NO_ATTRS);
 }
 
@@ -98,7 +107,7 @@ est_node est_tile(est_node x, est_i64s multiples)
 
 /* --- EstTileGrad -------------------------------------------------------------------------------------------------- */
 
-/* A tile of 0 copies has lost its shape; its gradient is not computed. */
+/* tile_grad does not build it for 0 copies. */
 static est_status tile_grad_infer(est_infer *c)
 {
     return infer_multiples(c, divided);

@@ -34,7 +34,7 @@ static const est_op_case cases[] = {
     { "Tile", { IN(2, 3), FED_INTS(1, 4) }, .ref = tile_ref },
     { "Tile", { IN(5), INTS(3) }, .ref = tile_ref },
     { "Tile", { IN(2, 3, 1, 2, 1), INTS(2, 1, 3, 2, 2) }, .ref = tile_ref }, /* more axes than a reshape could pair */
-    { "Tile", { IN(2, 3), INTS(2, 0) }, .no_grad = true, .ref = tile_ref },
+    { "Tile", { IN(2, 3), INTS(2, 0) }, .ref = tile_ref },
     { "Tile", { IN(0, 3), INTS(2, 2) }, .ref = tile_ref },
     { "Tile", { SCALAR_IN, { .shape = EST_SHAPE(0), .dtype = EST_I32, .constant = true } }, .ref = tile_ref },
     { "Tile", { IN(100, 30), INTS(4, 9) }, .ref = tile_ref },

@@ -19,8 +19,8 @@ from .._tensor import bool_ as bool  # noqa: A001,F401
 from ..data import TensorSpec  # noqa: F401
 from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
-from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, eye, fill, gather_nd,  # noqa: F401
-                     linspace, meshgrid, name_scope, norm, numpy_function, ones, py_function, rank, reverse,
+from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, clip_by_value, eye, fill,  # noqa: F401
+                     gather_nd, linspace, meshgrid, name_scope, norm, numpy_function, ones, py_function, rank, reverse,
                      scatter_nd, sort, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update, unique,
                      zeros)
 from ._array import print_ as print  # noqa: A001,F401
@@ -99,7 +99,7 @@ class VariableSynchronization(_enum.Enum):
     AUTO, NONE, ON_WRITE, ON_READ = "AUTO", "NONE", "ON_WRITE", "ON_READ"
 
 
-for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm", "clip_by_value", "concat", "cos",
+for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm", "concat", "cos",
               "divide", "equal", "exp", "floor", "gather", "greater", "greater_equal", "identity", "less",
               "less_equal", "logical_and", "logical_not", "logical_or", "matmul", "maximum", "minimum", "multiply",
               "negative", "not_equal", "ones_like", "pad", "pow", "reduce_all", "reduce_any", "reduce_max",

@@ -100,11 +100,26 @@ def broadcast_to(input: "Tensor", shape: Any) -> Node:  # noqa: A002
 
 @eager
 def boolean_mask(tensor: "Tensor", mask: "Tensor") -> Node:
-    """The rows for which the mask is true."""
+    """The rows for which the mask is true; a mask of several axes takes as many of the tensor."""
     graph = (tensor if isinstance(tensor, Node) else mask).graph
-    mask = as_node(mask, graph)
+    mask, tensor = as_node(mask, graph), as_node(tensor, graph)
+    if len(mask.shape) > 1:
+        tail = tensor.shape[len(mask.shape):]
+        if any(dim is None for dim in tail):
+            raise NotImplementedError("boolean_mask with a mask of several axes needs the shape of a row")
+        tensor, mask = ops.reshape(tensor, (-1, *tail)), ops.reshape(mask, (-1,))
     rows = ops.squeeze(graph.node(lib.est_where(mask._c)), 1)
     return graph.node(lib.est_gather(as_node(tensor, graph)._c, rows._c, 0))
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+    """t within the two, which are numbers or tensors."""
+    if isinstance(clip_value_min, (int, float)) and isinstance(clip_value_max, (int, float)):
+        return _clip_to_numbers(t, clip_value_min, clip_value_max)
+    return _minimum(_maximum(t, clip_value_min), clip_value_max)
+
+
+_clip_to_numbers, _maximum, _minimum = eager(ops.clip_by_value), eager(ops.maximum), eager(ops.minimum)
 
 
 @eager

@@ -189,6 +189,7 @@ class _Computed:
         if status != 0 or fresh[0]:
             check(status)
             self._fast = None  # the shape of the result depends on more than those of the arguments
+            self.step._shapes[0] = None
             return self.run(list(values))
         tensor = _new(Tensor)
         tensor._value = result
@@ -330,6 +331,7 @@ def eager(function: Callable, name: str | None = None) -> Callable:
     tensors = [key for key in parameters if kinds[key] in ("Tensor", "Tensors")]
     lists = {key for key in tensors if kinds[key] == "Tensors"}
     first, tensor_set = parameters[0], set(tensors)
+    typed = [key for key in tensors if key != "condition"]  # a number takes the dtype of these
     positions = tuple(key in tensor_set for key in parameters)
 
     def to_value(value: Any, like: Any) -> Any:
@@ -370,10 +372,10 @@ def eager(function: Callable, name: str | None = None) -> Callable:
                 return (positional[0]._value,), named
             if len(positional) == 2 and type(positional[0]) is Tensor is type(positional[1]) and all(positions[:2]):
                 return (positional[0]._value, positional[1]._value), named
-        given = [value for value, is_tensor in zip(positional, positions) if is_tensor]
+        given = [value for key, value in zip(parameters, positional) if key in typed]
         like = None
         if len(tensors) > 1 and any(isinstance(value, (int, float)) for value in given) or named:
-            like = like_of(given + [named[key] for key in tensors if key in named])
+            like = like_of(given + [named[key] for key in typed if key in named])
 
         def one(key: str, value: Any, is_tensor: bool) -> Any:
             if not is_tensor:

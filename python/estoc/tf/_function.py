@@ -355,7 +355,8 @@ class Function:
                 if other.world is world:
                     raise
                 world = other.world
-        raise NotImplementedError("a function uses variables of several clusters, which cannot run in one step")
+        raise NotImplementedError("a function uses variables of several clusters, or of before and after "
+                                  "tf.keras.backend.clear_session, which cannot run in one step")
 
     def _trace_in(self, world: World, arguments: tuple, named: dict, leaves: list, shapes: list) -> ConcreteFunction:
         self._count += 1
@@ -434,8 +435,7 @@ def build_gradients(target: Node, sources: list) -> list:
         if out[i].values.graph == ffi.NULL:
             found.append(None)
         elif out[i].indices.graph != ffi.NULL:
-            found.append(IndexedSlices(Node(graph, out[i].values), Node(graph, out[i].indices),
-                                       source.shape if isinstance(source, Variable) else None))
+            found.append(IndexedSlices(Node(graph, out[i].values), Node(graph, out[i].indices), source.shape))
         else:
             found.append(Node(graph, out[i].values))
     return found

@@ -70,11 +70,13 @@ class World:
             for restoration in list(restorations):
                 restoration.match()
 
-    def ready(self) -> Any:
-        """The session, with what networks have learned."""
+    def ready(self, variable: bytes | None = None) -> Any:
+        """The session, with what networks have learned; where one variable matters, with what those have that train
+        it: the learning rate is read and written around every fit, and tables may be large."""
         if self.trained:
             for network in list(self.trained):
-                network.give_back()
+                if variable is None or variable in network.trains():
+                    network.give_back()
         return self.session()
 
     def changed(self) -> None:
@@ -91,11 +93,11 @@ class World:
 
     def read(self, name: bytes) -> np.ndarray:
         out = ffi.new("est_tensor **")
-        check(lib.est_session_read(self.ready(), name, out))
+        check(lib.est_session_read(self.ready(name), name, out))
         return to_array(take_tensor(out[0]))
 
     def write(self, name: bytes, value: Any, dtype: DType) -> None:
-        check(lib.est_session_write(self.ready(), name, to_tensor(value, dtype)))
+        check(lib.est_session_write(self.ready(name), name, to_tensor(value, dtype)))
         self.changed()
 
     # --- steps ---
@@ -198,6 +200,12 @@ def default_world() -> World:
     if not _default:
         _default.append(World(_seed[0]))
     return _default[0]
+
+
+def new_world() -> None:
+    """Variables from now on are in another world. One goes with the last reference to its variables and functions."""
+    if current_trace() is None:
+        _default.clear()
 
 
 def set_seed(seed: int) -> None:

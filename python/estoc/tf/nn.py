@@ -106,8 +106,17 @@ def dropout(x: _Any, rate: float, noise_shape: _Any = None, seed: int | None = N
     """Zeroes elements with that probability and scales the others up."""
     if noise_shape is not None:
         raise NotImplementedError("dropout: noise_shape does not exist yet")
-    from .random import _draw
-    return _draw(lambda node: _lib.est_dropout(node._c, rate, seed or 0), x)
+    from . import random as _random
+    if _default_graph() is not None or isinstance(x, _Node):
+        return _random._draw(lambda node: _lib.est_dropout(node._c, rate, seed or 0), x)
+    if not 0 <= rate < 1:
+        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
+    x = _identity(x)  # a tape sees what happens to the value, not how the mask was drawn
+    kept = _random.uniform(x.shape, dtype=x.dtype, seed=seed) >= rate
+    return _select(kept, x * (1 / (1 - rate)), _zeros_like(x))
+
+
+_identity, _select, _zeros_like = _eager(_ops.identity), _eager(_ops.where), _eager(_ops.zeros_like)
 
 
 @_eager
@@ -209,12 +218,16 @@ def _average(size: int) -> _Any:
     return _averages[size]
 
 
+_reduce_sum = _eager(_ops.reduce_sum)
+
+
 def scale_regularization_loss(regularization_loss: _Any) -> _Any:
     """The loss divided by the number of replicas."""
     from . import _structure
     from .distribute import get_strategy
     total = None
     for term in _structure.flatten(regularization_loss):
+        term = _reduce_sum(term)
         total = term if total is None else total + term
     if total is None:
         return 0.0

@@ -25,7 +25,7 @@ from .._absent import Named
 from .._eager import Tensor, add_operators, tapes, unwrap
 from .._function import Function
 from .._world import Variable, World, count_variables, current_trace, current_world, new_variables, take_updates
-from .._world import updates_of
+from .._world import new_world, updates_of
 from . import mixed_precision
 from ._recorded import Recorded
 
@@ -47,8 +47,10 @@ def unique_name(base: str) -> str:
 
 
 def clear_session() -> None:
-    """Names count from the beginning again (tf.keras.backend.clear_session)."""
+    """Names count from the beginning again, and what is made from now on is apart from what was there: memory of models
+    that nothing refers to any more is freed (tf.keras.backend.clear_session)."""
     _global_counts.clear()
+    new_world()
 
 
 def snake(name: str) -> str:

@@ -15,7 +15,7 @@ from ..._tensor import as_dtype, c_shape, take_tensor, to_tensor
 from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
-from .._world import Variable
+from .._world import Variable, count_variables
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -57,6 +57,7 @@ class Network:
         if self._world.is_remote:
             self._world.use(self)
         self._version = -1  # of the world's variables that the session has
+        self._trains: Any = None  # how many variables the world had, and which of them the network trains
         self._keep: list = []
         self.optimizer: Any = None  # of compile
 
@@ -86,6 +87,13 @@ class Network:
                 if twin is not None:
                     found[id(variable)] = (variable, twin._bytes)
         return list(found.values())
+
+    def trains(self) -> frozenset[bytes]:
+        """The names of its variables in the world."""
+        count = count_variables(self._world.graph)
+        if self._trains is None or self._trains[0] != count:
+            self._trains = (count, frozenset(variable._bytes for variable, _ in self._pairs()))
+        return self._trains[1]
 
     def take(self) -> None:
         """Gives the session what the world has."""
@@ -240,6 +248,13 @@ class Rows:
     def named(self, keep: Keep) -> Any:
         tensors = [to_tensor(array, copy=False) for _, array in self.arrays]
         return _data._named_tensors(keep, [name for name, _ in self.arrays], tensors)
+
+    def steps(self, batch_size: int | None, kept: float = 0.0) -> int | None:
+        """Batches of arrays, of which a part at the end is kept for validation; None: a dataset says only at its end."""
+        if self.dataset is not None or not self.arrays:
+            return None
+        rows = len(self.arrays[0][1])
+        return -(-(rows - int(rows * kept)) // (batch_size or 32))
 
     def first(self) -> list[tuple[Any, tuple]]:
         """The dtype and shape, with the batch, of every input."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any as _Any
 from typing import Callable as _Callable
 
+from ... import ops as _ops
 from ..._lib import check as _check
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from .._absent import module_getattr as _module_getattr
 from .._eager import eager as _eager
+from ..nn import gelu as _gelu
 
 _NAMES = ("elu", "exponential", "gelu", "hard_sigmoid", "linear", "mish", "relu", "selu", "sigmoid", "softmax",
           "softplus", "softsign", "swish", "tanh")
@@ -31,7 +33,47 @@ def _named(name: str) -> _Callable:
 
 for _name in _NAMES:
     globals()[_name] = _named(_name)
+_plain = {_name: globals()[_name] for _name in ("relu", "elu", "gelu", "softmax")}
 silu = globals()["swish"]
+
+
+@_eager
+def _relu(x: "Tensor", alpha: float, max_value: _Any, threshold: float) -> _Any:  # noqa: F821
+    below = (x - threshold) * alpha
+    kept = x if max_value is None else _ops.minimum(x, max_value)
+    return _ops.where(x >= threshold, kept, below)
+
+
+def relu(x: _Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> _Any:
+    """x from the threshold on, at most max_value; alpha (x - threshold) below."""
+    if alpha == 0 and max_value is None and threshold == 0:
+        return _plain["relu"](x)
+    return _relu(x, float(alpha), max_value, float(threshold))
+
+
+@_eager
+def _elu(x: "Tensor", alpha: float) -> _Any:  # noqa: F821
+    return _ops.where(x > 0.0, x, _ops.elu(x) * alpha)
+
+
+def elu(x: _Any, alpha: float = 1.0) -> _Any:
+    """x, or alpha (exp(x) - 1) below 0."""
+    return _plain["elu"](x) if alpha == 1 else _elu(x, float(alpha))
+
+
+def gelu(x: _Any, approximate: bool = False) -> _Any:
+    """x times the normal distribution function of x."""
+    return _gelu(x, approximate=True) if approximate else _plain["gelu"](x)
+
+
+def softmax(x: _Any, axis: int = -1) -> _Any:
+    """exp(x) / sum(exp(x)) along the axis."""
+    return _plain["softmax"](x) if axis == -1 else _softmax(x, axis)
+
+
+_softmax = _eager(_ops.softmax)
+for _name in _plain:
+    globals()[_name]._keras_name = _name
 
 
 def get(identifier: _Any) -> _Callable:

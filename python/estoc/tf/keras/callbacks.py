@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os as _os
+import sys as _sys
+import time as _time
+import warnings as _warnings
 from typing import Any as _Any
 from typing import Callable as _Callable
 
@@ -10,12 +13,12 @@ import numpy as _np
 
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
-from ..._lib import fail as _fail
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import made as _made
 from ..._lib import text as _text
 from ... import _lib as _binding
+from .. import _structure
 from .._absent import Named as _Named
 from .._absent import module_getattr as _module_getattr
 
@@ -90,6 +93,15 @@ class Callback(_Named):
         return hook
 
 
+def _warn_of_tests(callbacks: _Any) -> None:
+    """The validation of a fit is an evaluation within C."""
+    for callback in _structure.flatten(callbacks) if callbacks is not None else ():
+        if isinstance(callback, Callback) and callback._overrides("on_test_begin", "on_test_batch_begin",
+                                                                  "on_test_batch_end", "on_test_end"):
+            _warnings.warn(f"fit does not call on_test_begin and the like of {type(callback).__name__} for its "
+                           "validation data; evaluate does")
+
+
 class _Events:
     """A callback in the loop of C."""
 
@@ -97,7 +109,8 @@ class _Events:
         self.callback, self.fit, self.test = callback, fit, test
         self.batch = 0
 
-    def _logs(self, loop: _Any) -> dict:
+    @staticmethod
+    def _logs(loop: _Any) -> dict:
         names = [_text(_lib.est_loop_log_name(loop._c, i)) for i in range(_lib.est_loop_logs(loop._c))]
         return {name: float(_lib.est_loop_log(loop._c, name.encode())) for name in names}
 
@@ -135,6 +148,77 @@ class _Events:
 
     def end(self, loop: _Any) -> None:
         self._call(loop, "on_test_end" if self.test else "on_train_end", {})
+
+
+class _Progress:
+    """The progress of a fit, evaluate or predict on stdout, as Keras prints it: a bar (verbose=1) or a line (2)."""
+
+    WIDTH, EVERY_NS = 30, 100_000_000
+
+    def __init__(self, verbose: _Any, steps: int | None):
+        self.bar = verbose != 2
+        self.steps = steps  # None until an epoch has ended
+        self.stream = _sys.stdout
+        self.begun, self.first, self.runs, self.shown = _time.monotonic(), 0, 0, 0
+        # a terminal and a notebook can draw a line again
+        self.draws = self.bar and (self.stream.isatty() or "ipykernel" in _sys.modules)
+
+    def hook(self, keep: _Keep, test: bool = False) -> _Any:
+        wants = 1 << _AFTER_RUN if self.draws else 0
+        wants |= 1 << _END if test else 1 << _EPOCH_BEGIN | 1 << _EPOCH_END
+        handle = _Handle(self)
+        hook = _made(_lib.py_progress_create(handle.pointer, wants, self.EVERY_NS), "est_hook_free")
+        keep.extend([handle, hook])
+        return hook
+
+    def _write(self, text: str, last: bool) -> None:
+        start = "\r" if self.shown else ""
+        self.stream.write(start + text + " " * max(self.shown - len(text), 0) + ("\n" if last else ""))
+        self.stream.flush()
+        self.shown = 0 if last else len(text)
+
+    def _line(self, done: int, logs: dict, last: bool) -> str:
+        secs, steps = _time.monotonic() - self.begun, done if last else self.steps
+        parts = [f"{done}/{steps if steps is not None else 'Unknown'}"]
+        if self.bar and steps:
+            filled = self.WIDTH * done // steps
+            drawn = "=" * filled if done >= steps else "=" * max(filled - 1, 0) + ">" * (filled > 0)
+            parts[0] += f" [{drawn}{'.' * (self.WIDTH - filled)}]"
+        if last:
+            each = secs / max(done, 1)
+            unit, scale = ("s", 1) if each >= 1 else ("ms", 1e3) if each >= 1e-3 else ("us", 1e6)
+            pace = f"{each * scale:.0f}{unit}/step"
+            parts.append(f"{secs:.0f}s {pace}" if self.bar else f"{secs:.0f}s")
+        elif steps and done:
+            parts.append(f"ETA: {secs / done * (steps - done):.0f}s")
+        parts += [f"{name}: {value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{name}: {value:.4e}"
+                  for name, value in logs.items()]
+        if last and not self.bar:
+            parts.append(pace)
+        return " - ".join(parts)
+
+    def epoch_begin(self, loop: _Any) -> None:
+        self.begun, self.first = _time.monotonic(), loop.runs
+        self._write(f"Epoch {_lib.est_loop_epoch(loop._c) + 1}/{_lib.est_loop_epochs(loop._c)}", True)
+
+    def after_run(self, loop: _Any) -> None:
+        self._write(self._line(loop.runs - self.first, _Events._logs(loop), False), False)
+
+    def epoch_end(self, loop: _Any) -> None:
+        done = loop.runs - self.first
+        self._write(self._line(done, _Events._logs(loop), True), True)
+        self.steps = done
+
+    def begin(self, loop: _Any) -> None: ...
+
+    def after_create_session(self, loop: _Any) -> None: ...
+
+    def end(self, loop: _Any) -> None:
+        self.runs = loop.runs
+
+    def finish(self, done: int, logs: dict) -> None:
+        """The line of an evaluate or predict."""
+        self._write(self._line(done, logs, True), True)
 
 
 class LambdaCallback(Callback):
@@ -283,8 +367,7 @@ def _on_learning_rate(epoch: int, rate: float, user: _Any) -> float:
     try:
         return _Handle.get(user)._rate(int(epoch), float(rate))
     except BaseException as exception:
-        _Handle.get(user)._raised = exception
-        _fail(exception)
+        _Handle.get(user)._raised = exception  # fit raises it
         return float("nan")
 
 

@@ -2,6 +2,7 @@
 """tf.keras.models: Sequential, functional and subclassed models over networks of the library."""
 from __future__ import annotations
 
+import html as _html
 import json as _json
 import os as _os
 import re as _re
@@ -56,7 +57,6 @@ from ._network import rows_of as _rows_of
 
 _EXTRA = _os.path.join("assets.extra", "estoc")  # of a SavedModel: what only this package reads
 _functional_classes: dict[type, type] = {}
-_VERBOSE = {"auto": 0, 0: 3, 1: 1, 2: 2}
 
 
 class _Fit:
@@ -382,8 +382,13 @@ class Model(_Layer):
         if class_weight is not None:
             top = max(class_weight)
             members["class_weight"] = keep.f64s([class_weight.get(i, 1.0) for i in range(top + 1)])
+        if members.keys() & {"validation", "validation_arrays"} or validation_split:
+            _callbacks._warn_of_tests(callbacks)
         fit, history = _Fit(self), _callbacks.History()
-        hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose})
+        progress = [] if verbose == 0 else [_callbacks._Progress(
+            verbose, steps_per_epoch or rows.steps(batch_size, validation_split)).hook(keep)]
+        hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose},
+                            more=progress)
         if not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
             self._give_rate(float(_lib.est_network_learning_rate(network._c)))
         out = _ffi.new("est_history **")
@@ -393,7 +398,7 @@ class Model(_Layer):
             "est_fit_options", batch_size=batch_size or 0, epochs=epochs, initial_epoch=initial_epoch,
             steps_per_epoch=steps_per_epoch or 0, validation_split=validation_split,
             validation_steps=validation_steps or 0, validation_freq=validation_freq, no_shuffle=not shuffle,
-            callbacks=hooks, verbose=_VERBOSE[verbose], **members), out)
+            callbacks=hooks, verbose=_lib.EST_VERBOSE_NONE, **members), out)
         if out[0] != _NULL:
             pointer = _owned(out[0], "est_history_free")
             n = _lib.est_history_epochs(pointer)
@@ -428,7 +433,8 @@ class Model(_Layer):
             return _rows_of(self, given)
         return _rows_of(self, *given)
 
-    def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False) -> _Any:
+    def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False,
+               more: _Sequence = ()) -> _Any:
         hooks = []
         given = _structure.flatten(callbacks) if callbacks is not None else []
         for callback in given:
@@ -442,7 +448,7 @@ class Model(_Layer):
             if test and isinstance(callback, _callbacks._Native):
                 continue
             hooks.append(callback._hook(fit, keep, test))
-        return keep.span("est_hooks", "est_hook *", hooks)
+        return keep.span("est_hooks", "est_hook *", hooks + list(more))
 
     # --- evaluation and prediction ---
 
@@ -456,10 +462,14 @@ class Model(_Layer):
         rows = _rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
         out = _ffi.new("est_metrics **")
+        progress = None if verbose == 0 else _callbacks._Progress(verbose, steps or rows.steps(batch_size))
+        more = [] if progress is None else [progress.hook(keep, test=True)]
         _check_signals(_lib.est_network_evaluate(network._c, keep.options(
-            "est_network_evaluate_options", batch_size=batch_size or 0, steps=steps or 0, verbose=_VERBOSE[verbose],
-            callbacks=self._hooks(callbacks, _Fit(self), keep, {}, test=True), **rows.options(keep)), out))
+            "est_network_evaluate_options", batch_size=batch_size or 0, steps=steps or 0, verbose=_lib.EST_VERBOSE_NONE,
+            callbacks=self._hooks(callbacks, _Fit(self), keep, {}, test=True, more=more), **rows.options(keep)), out))
         found = _metrics_of(_owned(out[0], "est_metrics_free"))
+        if progress is not None:
+            progress.finish(progress.runs, found)
         if return_dict:
             return found
         values = [found[name] for name in self.metrics_names if name in found]
@@ -474,8 +484,12 @@ class Model(_Layer):
         n = len(network.outputs)
         out = _ffi.new("est_tensor *[]", n)
         function = _lib.est_network_predict if n == 1 else _lib.est_network_predict_outputs
+        progress = None if verbose == 0 else _callbacks._Progress(verbose, None)
         _check_signals(function(network._c, keep.options(
             "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
+        done = steps or rows.steps(batch_size)
+        if progress is not None and done is not None:
+            progress.finish(done, {})
         return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
 
     def predict_on_batch(self, x: _Any) -> _Any:
@@ -666,6 +680,15 @@ class Model(_Layer):
         else:
             for line in lines.splitlines():
                 print_fn(line)
+
+    def _repr_html_(self) -> str:
+        """The summary, for notebooks."""
+        lines: list[str] = []
+        if self._network is None and self._known_inputs() is None:
+            lines.append(f"{self!r}, not built yet: it has no inputs")
+        else:
+            self.summary(print_fn=lines.append)
+        return "<pre>" + _html.escape("\n".join(lines)) + "</pre>"
 
     def _known_inputs(self) -> list | None:
         """(name, dtype, shape with the batch) of inputs, when known: from the first call, if nothing else says it."""

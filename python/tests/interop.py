@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow 2.15 and estoc.tf side by side: every case of cases.py, operations.py and programs.py runs in both, each in
+a process of its own, and the results are compared value by value. `make interop` calls it.
+
+interop.py TENSORFLOW_PYTHON [CASE...]      the interpreter of scripts/tensorflow-env; cases whose names contain a word
+"""
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def all_cases():
+    import cases
+    import operations
+    import programs
+    found = {**cases.CASES, **operations.CASES}
+    found.update({f"v1.{program.__name__}": lambda tf, run=program: programs.as_json(run(tf))
+                  for program in programs.PROGRAMS})
+    return found
+
+
+def run_side(module, path, words):
+    """Writes what the cases give with that module as tf; a case that raises gives its traceback's last line."""
+    import cases
+    tf = importlib.import_module(module)
+    if module == "tensorflow":
+        tf.get_logger().setLevel("ERROR")
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
+                                                   [tf.config.LogicalDeviceConfiguration()] * 2)
+    results = {}
+    for name, case in all_cases().items():
+        if not words or any(word in name for word in words):
+            try:
+                results[name] = cases.plain(case(tf))
+            except Exception as exception:
+                results[name] = f"{module} raised {type(exception).__name__}: {exception}"
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(results, file)
+
+
+def main():
+    if sys.argv[1] == "--side":
+        return run_side(sys.argv[2], sys.argv[3], sys.argv[4:])
+    import cases
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        sides, paths = [], []
+        for python, module in ((sys.argv[1], "tensorflow"), (sys.executable, "estoc.tf")):
+            paths.append(os.path.join(folder, module))
+            sides.append(subprocess.Popen([python, __file__, "--side", module, paths[-1], *sys.argv[2:]], cwd=folder,
+                                          env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}))
+        if any([side.wait() for side in sides]):
+            sys.exit("interop: a side failed, see above")
+        theirs, ours = ([json.load(open(path, encoding="utf-8")) for path in paths])
+    found = []
+    for name, want in theirs.items():
+        if isinstance(want, str) and want.startswith("tensorflow raised"):
+            found.append(f"{name}: {want}")
+        cases.differences(ours[name], want, name, found)
+    for line in found:
+        print(line if len(line) < 1000 else line[:1000] + " ...")
+    if not theirs or found:
+        sys.exit(f"interop: {len(found)} differences in {len(theirs)} cases")
+    print(f"interop: {len(theirs)} cases of estoc.tf, {sum(name.startswith('tf.') for name in theirs)} of them single "
+          f"symbols, are TensorFlow's ({time.monotonic() - start:.0f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
