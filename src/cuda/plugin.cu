@@ -5,6 +5,7 @@
  * Failures of kernels are in the queue's error word. A kernel that fails also sets a flag in memory of the host, so
  * that a wait looks at the word only when there is something to see. What est_kernel.fail needs of a call is kept, as
  * long as the call can still run: with its recording, or until a wait after it was launched. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
