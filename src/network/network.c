@@ -495,9 +495,7 @@ static est_status build(est_network *network)
 
     EST_TRY(est_graph_create(network->seed, &network->graph));
     (void)est_graph_precision(network->graph, network->precision);
-    if (network->strategy != NULL && network->strategy->device[0] != '\0') {
-        est_graph_device(network->graph, network->strategy->device);
-    }
+    est_strategy_pin(network->strategy, network->graph, 0);
     network->batch = est_network_placeholders(network, network->graph);
     view           = (est_network_view){ network, network->graph, &network->batch };
     if (network->batch.values != NULL) {
@@ -507,7 +505,8 @@ static est_status build(est_network *network)
     EST_TRY(est_graph_status(network->graph));
     if (est_network_is_coordinated(network)) return EST_OK;
     EST_TRY(est_session_create(
-        network->graph, EST_SESSION(.threads = network->threads, .devices = EST_STRINGS("/cpu:0")), &network->session));
+        network->graph, EST_SESSION(.threads = network->threads, .devices = est_strategy_devices(network->strategy)),
+        &network->session));
     return est_session_init(network->session);
 }
 

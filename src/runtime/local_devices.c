@@ -3,7 +3,7 @@
  * The devices of a session that run by themselves, as tasks of a remote. */
 #include "runtime/local_devices.h"
 
-#include <strings.h>
+#include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/argument.h"
@@ -15,13 +15,16 @@
 struct est_local_devices {
     est_remote        remote; /* first */
     est_device_choice choice;
+    int64_t           memory_limit; /* est_session_options */
     const est_device *devices[EST_DEVICES_MAX];
     est_queue        *queues[EST_DEVICES_MAX];
     char              names[EST_DEVICES_MAX][EST_DEVICE_NAME_MAX];
 };
 
 struct est_remote_segment {
-    est_plan *plan;
+    est_plan                 *plan;
+    est_plan_input           *in;     /* [plan->io.n_feeds]: of the run under way */
+    const est_device *const **fed_on; /* [plan->io.n_feeds]: where a fed tensor lies that is the input; NULL: no such */
 };
 
 static const est_local_devices *of(const est_remote *remote)
@@ -43,13 +46,23 @@ static void leave(est_remote_segment *segment)
 {
     if (segment == NULL) return;
     est_plan_free(segment->plan);
+    est_free(segment->in);
+    est_free(segment->fed_on);
     est_free(segment);
 }
 
 static est_status start(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in)
 {
-    (void)n_in;
-    return est_plan_start(segment->plan, in, run_seed);
+    for (int i = 0; i < n_in; i++) {
+        segment->in[i] = (est_plan_input){ in[i], segment->fed_on[i] != NULL ? *segment->fed_on[i] : NULL };
+    }
+    return est_plan_start(segment->plan, segment->in, run_seed);
+}
+
+static est_status expect(est_remote_segment *segment, const est_view **out)
+{
+    *out = est_plan_expect(segment->plan);
+    return EST_OK;
 }
 
 static est_status finish(est_remote_segment *segment, const est_view **out)
@@ -77,6 +90,7 @@ static const est_remote_ops device_ops = {
     .leave  = leave,
     .start  = start,
     .finish = finish,
+    .expect = expect,
 };
 
 /* --- create and free ---------------------------------------------------------------------------------------------- */
@@ -85,6 +99,7 @@ static est_status add_device(est_local_devices *d, const est_device *device)
 {
     int i = d->choice.n;
 
+    if (d->memory_limit > 0 && device->limit != NULL) device->limit(device, (size_t)d->memory_limit);
     EST_TRY(device->runs->open(device, &d->queues[i]));
     d->devices[i] = device;
     (void)est_device_name(device, d->names[i], sizeof d->names[i]);
@@ -94,18 +109,10 @@ static est_status add_device(est_local_devices *d, const est_device *device)
 
 static est_status add_named(est_local_devices *d, const char *text)
 {
-    est_device_task   wanted;
     const est_device *device;
 
     if (text == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
-    EST_TRY(est_device_name_check(text));
-    wanted = est_device_name_task(text);
-    if (strcasecmp(wanted.kind, "CPU") == 0 && wanted.number == 0) return EST_OK; /* opens no plug-in */
-    device = wanted.kind[0] != '\0' ? est_device_find(wanted.kind, wanted.number) : NULL;
-    if (device == NULL) {
-        return est_fail(EST_NOT_FOUND, "there is no device \"%s\" for the session%s%s", text,
-                        est_device_missing()[0] != '\0' ? "; " : "", est_device_missing());
-    }
+    EST_TRY(est_device_named(text, &device));
     if (device->runs == NULL) return EST_OK; /* the CPU, which every session has */
     for (int i = 0; i < d->choice.n; i++) {
         if (d->devices[i] == device) return est_fail(EST_INVALID_ARGUMENT, "the device \"%s\" is named twice", text);
@@ -127,8 +134,13 @@ est_status est_local_devices_create(const est_session_options *options, est_loca
     est_status         status;
 
     EST_REQUIRE_LIST("session devices", options->devices);
+    if (options->device_memory_limit < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "device_memory_limit is %" PRId64 "; write a number of bytes, or 0",
+                        options->device_memory_limit);
+    }
     d = est_zalloc(sizeof *d);
     if (d == NULL) return est_no_memory();
+    d->memory_limit             = options->device_memory_limit;
     d->remote.ops               = &device_ops;
     d->remote.whole_phases      = true;
     d->choice.devices           = d->devices;
@@ -157,9 +169,26 @@ est_remote *est_local_devices_remote(est_local_devices *devices)
     return &devices->remote;
 }
 
-est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph, est_store *store)
+est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph, est_store *store,
+                                       bool may_move)
 {
-    return est_device_place_variables(&devices->choice, graph, store);
+    return est_device_place_variables(&devices->choice, graph, store, may_move);
+}
+
+const est_device *est_local_devices_queue(const est_local_devices *devices, int task, est_queue **out)
+{
+    *out = devices->queues[task];
+    return devices->devices[task];
+}
+
+est_plan *est_local_devices_plan(const est_remote_segment *segment)
+{
+    return segment->plan;
+}
+
+void est_local_devices_feed(est_remote_segment *segment, int input, const est_device *const *fed_on)
+{
+    segment->fed_on[input] = fed_on;
 }
 
 est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment, est_store *store,
@@ -168,14 +197,19 @@ est_status est_local_devices_enter(est_local_devices *devices, const est_segment
     est_plan_options    own = { .device         = devices->devices[segment->task],
                                 .queue          = devices->queues[segment->task],
                                 .passes         = options->passes,
-                                .check_numerics = options->check_numerics };
+                                .check_numerics = options->check_numerics,
+                                .no_tf32        = options->no_tf32 };
+    size_t              n   = (size_t)segment->io.n_feeds + 1;
     est_remote_segment *s   = est_zalloc(sizeof *s);
     est_status          status;
 
     if (s == NULL) return est_no_memory();
-    status = est_plan_create(segment->graph, &segment->io, store, &own, &s->plan);
+    s->in     = est_zalloc(sizeof *s->in * n);
+    s->fed_on = est_zalloc(sizeof *s->fed_on * n);
+    status = s->in != NULL && s->fed_on != NULL ? est_plan_create(segment->graph, &segment->io, store, &own, &s->plan)
+                                                : est_no_memory();
     if (status != EST_OK) {
-        est_free(s);
+        leave(s);
         return status;
     }
     *out = s;
