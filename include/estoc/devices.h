@@ -7,7 +7,7 @@
 #ifndef ESTOC_DEVICES_H
 #define ESTOC_DEVICES_H
 
-#include "estoc/status.h"
+#include "estoc/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +27,16 @@ EST_API int est_device_list(est_device_info *out, int max);
 
 /* Why there is no GPU, in one line; "": there is one. */
 EST_API const char *est_device_missing(void);
+
+/* A copy of a tensor of numbers in the memory of a device, "/gpu:0"; "/cpu:0": a reference to the tensor itself. A
+ * session that computes on the device uses it where it lies: a batch that is fed again costs no copy. Its elements are
+ * not the host's to touch (est_tensor_data gives NULL); est_tensor_to_host copies them back, or gives a reference to a
+ * tensor that is the host's already. */
+EST_API EST_MUST_CHECK est_status est_tensor_to_device(est_tensor *tensor, const char *device, est_tensor **out);
+EST_API EST_MUST_CHECK est_status est_tensor_to_host(est_tensor *tensor, est_tensor **out);
+
+/* Where the elements are: "/device:GPU:0", "/device:CPU:0". */
+EST_API const char *est_tensor_device_name(const est_tensor *tensor, char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -47,6 +47,7 @@ typedef struct est_session_options {
     est_strings devices;
     bool        no_soft_placement;    /* true: an operation that cannot run on the device it is pinned to is an error */
     bool        log_device_placement; /* true: logs where each operation runs */
+    bool        no_tf32; /* true: products of float32 on a GPU use all their bits; false: TF32, as TensorFlow has it */
 } est_session_options;
 
 #define EST_SESSION(...)                                                                                               \
@@ -92,11 +93,18 @@ EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_
  * before. EST_OUT_OF_RANGE: no training step is left to be made (est_remote_options.step_limit, estoc/server.h). */
 EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor *const *feeds);
 
+/* The same, but a step on a device that runs by itself (estoc/devices.h) may return before it is done: up to four runs
+ * are under way at a time. What is asked for after that waits: results, variables, another run. A run that fails there
+ * changes no variable from the failure on, runs that were started behind it are as if they never were, and the next
+ * function that can fail says so; est_step_wait waits for that. Feeds are borrowed during the call. */
+EST_API EST_MUST_CHECK est_status est_step_start(est_step *step, const est_tensor *const *feeds);
+EST_API EST_MUST_CHECK est_status est_step_wait(est_step *step);
+
 /* Frees a step and its plan before its session goes; variables stay. NULL is fine. */
 EST_API void est_step_free(est_step *step);
 
 /* Result i of the last run: data, shape, and the number when it is a scalar. Borrowed until the next run. A fetched
- * feed is the feed itself. */
+ * feed is the feed itself. Of a run that was started and has failed: NULL and NaN. */
 EST_API const void      *est_step_data(const est_step *step, int i);
 EST_API const est_shape *est_step_shape(const est_step *step, int i);
 EST_API double           est_step_scalar(const est_step *step, int i);

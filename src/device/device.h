@@ -10,7 +10,7 @@
  *
  * Failures of kernels: what a kernel finds wrong while it runs (an id out of range) is known later. From then on no
  * kernel of an op that writes variables changes anything, also in what was enqueued after it, until a `wait` reports
- * the failure. est_error_word is how kernels of a GPU do that; a device whose kernels are the CPU's has no need of it.
+ * the failure: so the host may enqueue several runs ahead. est_error_word is how kernels of a GPU do that; a device whose kernels are the CPU's has no need of it.
  *
  * Threading: a device, any thread; a queue and its recordings, one thread at a time. */
 #ifndef EST_DEVICE_DEVICE_H
@@ -46,15 +46,20 @@ typedef struct est_device_runs {
      * has been read when send returns. */
     EST_MUST_CHECK est_status (*send)(est_queue *queue, void *to, const void *from, size_t bytes);
 
-    /* To the host, into memory of alloc_staging: there when a later mark is done. */
+    /* To the host, into memory of alloc_staging, never recorded: there when a later mark is done. */
     EST_MUST_CHECK est_status (*fetch)(est_queue *queue, void *to, const void *from, size_t bytes);
 
-    /* A recording: launch, copy and fetch between begin and end. After a failure of one of them `end` is still called,
+    /* A recording: launch, copy and watch between begin and end. After a failure of one of them `end` is still called,
      * and fails. */
     EST_MUST_CHECK est_status (*begin)(est_queue *queue);
     EST_MUST_CHECK est_status (*end)(est_queue *queue, est_recording **out);
     EST_MUST_CHECK est_status (*replay)(est_queue *queue, est_recording *recording);
     void (*drop)(est_recording *recording); /* waits for its replays; NULL is fine */
+
+    /* In a recording, once: when all of it is done, looks at a float32 or float64 of the device. NaN is a failure of
+     * `node`: EST_ABORTED, which no kernel gives. What the recording itself has changed stays changed. */
+    EST_MUST_CHECK est_status (*watch)(est_queue *queue, const void *value, bool is_double,
+                                       const struct est_node_def *node);
 
     /* In a recording: what follows `fork` is split into n_lanes lanes that may run at the same time, each in its order;
      * `lane` chooses that of the next launches, from 0 up; `join` waits for all. NULL: one after the other. */
@@ -66,7 +71,8 @@ typedef struct est_device_runs {
     EST_MUST_CHECK est_status (*mark)(est_queue *queue, uint64_t *out);
 
     /* Waits until a mark is done. Fails when a kernel has failed before it, with the text of the CPU's kernel: *failed
-     * is the node of that call (est_call.node), and the device can be used again. *failed is NULL when the device
+     * is the node of that call (est_call.node), all that was enqueued until now is done and has changed no variable
+     * since the failure, and the device can be used again. *failed is NULL when the device
      * itself fails: EST_INTERNAL. */
     EST_MUST_CHECK est_status (*wait)(est_queue *queue, uint64_t mark, const struct est_node_def **failed);
 } est_device_runs;
@@ -81,7 +87,8 @@ struct est_device {
      * of the CPU (est_op_kernels, graph/op.h). */
     const struct est_kernel *(*kernels)(const struct est_op *op);
 
-    /* Memory, aligned; NULL when there is none left. zalloc: all zeros. free accepts NULL. */
+    /* Memory, aligned; NULL when there is none left. zalloc: all zeros. free accepts NULL, and waits for all that was
+     * enqueued on the device, which may still use the memory. */
     void *(*alloc)(const est_device *device, size_t bytes);
     void *(*zalloc)(const est_device *device, size_t bytes);
     void (*free)(const est_device *device, void *p);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "device/devices.h"
+
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
 
@@ -99,4 +101,22 @@ est_device_task est_device_name_task(const char *device)
         at = part.at + part.n;
     }
     return out;
+}
+
+est_status est_device_named(const char *name, const est_device **out)
+{
+    est_device_task   wanted;
+    const est_device *device = &est_device_cpu;
+
+    EST_TRY(est_device_name_check(name));
+    wanted = est_device_name_task(name);
+    if (strcasecmp(wanted.kind, "CPU") != 0) { /* which opens no plug-in */
+        device = wanted.kind[0] != '\0' ? est_device_find(wanted.kind, wanted.number) : NULL;
+    }
+    if (device == NULL) {
+        return est_fail(EST_NOT_FOUND, "there is no device \"%s\" here%s%s", name,
+                        est_device_missing()[0] != '\0' ? "; " : "", est_device_missing());
+    }
+    *out = device;
+    return EST_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef EST_GRAPH_DEVICE_NAME_H
 #define EST_GRAPH_DEVICE_NAME_H
 
-#include "estoc/status.h"
+#include "device/device.h"
 
 #define EST_DEVICE_JOB_MAX 64
 
@@ -21,5 +21,8 @@ est_device_task est_device_name_task(const char *device);
 
 /* Fails for an invalid device string; "" is any device. */
 EST_MUST_CHECK est_status est_device_name_check(const char *device);
+
+/* The device of this process that a string names; EST_NOT_FOUND says why there is none. */
+EST_MUST_CHECK est_status est_device_named(const char *name, const est_device **out);
 
 #endif

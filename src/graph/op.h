@@ -116,6 +116,7 @@ typedef struct est_call {
     void           *stream; /* where to launch; NULL: the CPU */
     est_error_word *error;  /* of the queue, for kernels that check or that write variables */
     int32_t         item;   /* the place of the call in its recording, for that */
+    bool            no_tf32; /* products of float32 use all their bits (est_session_options) */
 } est_call;
 
 /* A kernel. `run`, or `launch` on a GPU, is the only required member. An op lists its kernels best first; the first

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "estoc/devices.h"
 #include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
 #include "runtime/plan.h"
@@ -39,6 +40,12 @@ static bool value_known(const est_value *value)
     return value->n >= 0;
 }
 
+/* The ends of a segment pass their inputs on, which may be in the memory of a device, and look at none. */
+static bool is_end(const est_item *item)
+{
+    return item->call.node->op == &est_op_start || item->call.node->op == &est_op_finish;
+}
+
 static void gather_inputs(est_plan *plan, est_item *item, bool running)
 {
     for (int i = 0; i < item->call.n_in; i++) {
@@ -46,7 +53,7 @@ static void gather_inputs(est_plan *plan, est_item *item, bool running)
         est_value      *value = &plan->items[slot->maker].out_value[slot->output];
         item->in_shape[i]     = item->call.in[i]->shape;
         item->in_value[i]     = value->n >= 0 ? value : NULL;
-        if (running && !value_known(value)) item->in_value[i] = read_value(item->call.in[i], &item->in_read[i]);
+        if (running && !value_known(value) && !is_end(item)) item->in_value[i] = read_value(item->call.in[i], &item->in_read[i]);
     }
 }
 
@@ -231,6 +238,26 @@ static est_status check_feed(const est_node_def *def, const est_tensor *feed)
                     est_dtype_name(est_tensor_dtype(feed)), est_shape_text(est_tensor_shape(feed), got));
 }
 
+/* A fed tensor that is in the memory of a device: used there if only parts on devices look at it, else copied. */
+static est_status take_far_feed(est_plan *plan, int i, const est_tensor *feed, est_view *view)
+{
+    if (est_tensor_device(feed) == NULL) return EST_OK; /* it has no elements */
+    if (plan->fed_on != NULL && !plan->fed_here[i]) {
+        plan->fed_on[i] = est_tensor_device(feed);
+        view->data      = est_tensor_far_data(feed);
+        return EST_OK;
+    }
+    if (plan->fed_copies == NULL) {
+        plan->fed_copies = est_arena_alloc(plan->arena, sizeof(est_tensor *) * ((size_t)plan->io.n_feeds + 1));
+        if (plan->fed_copies == NULL) return est_no_memory();
+    }
+    est_tensor_free(plan->fed_copies[i]);
+    plan->fed_copies[i] = NULL;
+    EST_TRY(est_tensor_to_host((est_tensor *)(uintptr_t)feed, &plan->fed_copies[i]));
+    view->data = est_tensor_view_data(plan->fed_copies[i]);
+    return EST_OK;
+}
+
 /* Points views of fed tensors at their memory; the plan is no longer resolved when a shape differs from the last
  * run's. */
 static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
@@ -250,6 +277,8 @@ static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
             plan->resolved       = false;
         }
         view->data = est_tensor_view_data(feeds[i]);
+        if (plan->fed_on != NULL) plan->fed_on[i] = NULL;
+        if (view->data == NULL) EST_TRY(take_far_feed(plan, i, feeds[i], view));
     }
     return EST_OK;
 }
@@ -322,7 +351,7 @@ static bool looks_the_same(const est_plan *plan, const est_item *item, int i)
     est_value        read;
 
     if (!est_shape_equal(&item->in_shape[i], &in->shape)) return false;
-    if (in->dtype != EST_I32 && in->dtype != EST_I64) return true;
+    if ((in->dtype != EST_I32 && in->dtype != EST_I64) || is_end(item)) return true;
     slot  = &plan->slots[est_view_index(plan, in)];
     maker = &plan->items[slot->maker];
     if (value_known(&maker->out_value[slot->output])) return !maker->dynamic;

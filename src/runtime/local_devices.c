@@ -3,8 +3,6 @@
  * The devices of a session that run by themselves, as tasks of a remote. */
 #include "runtime/local_devices.h"
 
-#include <strings.h>
-
 #include "base/alloc.h"
 #include "base/argument.h"
 #include "base/log.h"
@@ -21,7 +19,9 @@ struct est_local_devices {
 };
 
 struct est_remote_segment {
-    est_plan *plan;
+    est_plan                 *plan;
+    est_plan_input           *in;     /* [plan->io.n_feeds]: of the run under way */
+    const est_device *const **fed_on; /* [plan->io.n_feeds]: where a fed tensor lies that is the input; NULL: no such */
 };
 
 static const est_local_devices *of(const est_remote *remote)
@@ -43,13 +43,23 @@ static void leave(est_remote_segment *segment)
 {
     if (segment == NULL) return;
     est_plan_free(segment->plan);
+    est_free(segment->in);
+    est_free(segment->fed_on);
     est_free(segment);
 }
 
 static est_status start(est_remote_segment *segment, uint64_t run_seed, est_view *const *in, int n_in)
 {
-    (void)n_in;
-    return est_plan_start(segment->plan, in, run_seed);
+    for (int i = 0; i < n_in; i++) {
+        segment->in[i] = (est_plan_input){ in[i], segment->fed_on[i] != NULL ? *segment->fed_on[i] : NULL };
+    }
+    return est_plan_start(segment->plan, segment->in, run_seed);
+}
+
+static est_status expect(est_remote_segment *segment, const est_view **out)
+{
+    *out = est_plan_expect(segment->plan);
+    return EST_OK;
 }
 
 static est_status finish(est_remote_segment *segment, const est_view **out)
@@ -77,6 +87,7 @@ static const est_remote_ops device_ops = {
     .leave  = leave,
     .start  = start,
     .finish = finish,
+    .expect = expect,
 };
 
 /* --- create and free ---------------------------------------------------------------------------------------------- */
@@ -94,18 +105,10 @@ static est_status add_device(est_local_devices *d, const est_device *device)
 
 static est_status add_named(est_local_devices *d, const char *text)
 {
-    est_device_task   wanted;
     const est_device *device;
 
     if (text == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
-    EST_TRY(est_device_name_check(text));
-    wanted = est_device_name_task(text);
-    if (strcasecmp(wanted.kind, "CPU") == 0 && wanted.number == 0) return EST_OK; /* opens no plug-in */
-    device = wanted.kind[0] != '\0' ? est_device_find(wanted.kind, wanted.number) : NULL;
-    if (device == NULL) {
-        return est_fail(EST_NOT_FOUND, "there is no device \"%s\" for the session%s%s", text,
-                        est_device_missing()[0] != '\0' ? "; " : "", est_device_missing());
-    }
+    EST_TRY(est_device_named(text, &device));
     if (device->runs == NULL) return EST_OK; /* the CPU, which every session has */
     for (int i = 0; i < d->choice.n; i++) {
         if (d->devices[i] == device) return est_fail(EST_INVALID_ARGUMENT, "the device \"%s\" is named twice", text);
@@ -162,20 +165,41 @@ est_status est_local_devices_variables(const est_local_devices *devices, const e
     return est_device_place_variables(&devices->choice, graph, store);
 }
 
+const est_device *est_local_devices_queue(const est_local_devices *devices, int task, est_queue **out)
+{
+    *out = devices->queues[task];
+    return devices->devices[task];
+}
+
+est_plan *est_local_devices_plan(const est_remote_segment *segment)
+{
+    return segment->plan;
+}
+
+void est_local_devices_feed(est_remote_segment *segment, int input, const est_device *const *fed_on)
+{
+    segment->fed_on[input] = fed_on;
+}
+
 est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment, est_store *store,
                                    const est_plan_options *options, est_remote_segment **out)
 {
     est_plan_options    own = { .device         = devices->devices[segment->task],
                                 .queue          = devices->queues[segment->task],
                                 .passes         = options->passes,
-                                .check_numerics = options->check_numerics };
+                                .check_numerics = options->check_numerics,
+                                .no_tf32        = options->no_tf32 };
+    size_t              n   = (size_t)segment->io.n_feeds + 1;
     est_remote_segment *s   = est_zalloc(sizeof *s);
     est_status          status;
 
     if (s == NULL) return est_no_memory();
-    status = est_plan_create(segment->graph, &segment->io, store, &own, &s->plan);
+    s->in     = est_zalloc(sizeof *s->in * n);
+    s->fed_on = est_zalloc(sizeof *s->fed_on * n);
+    status    = s->in != NULL && s->fed_on != NULL ? est_plan_create(segment->graph, &segment->io, store, &own, &s->plan)
+                                                   : est_no_memory();
     if (status != EST_OK) {
-        est_free(s);
+        leave(s);
         return status;
     }
     *out = s;

@@ -36,6 +36,13 @@ EST_MUST_CHECK est_status est_local_devices_enter(est_local_devices *devices, co
                                                   est_store *store, const est_plan_options *options,
                                                   est_remote_segment **out);
 
+/* A device by its number as a task, and its queue; the plan of a segment. */
+const est_device *est_local_devices_queue(const est_local_devices *devices, int task, est_queue **out);
+est_plan         *est_local_devices_plan(const est_remote_segment *segment);
+
+/* Input `input` of the segment is a fed tensor, which is on the device *fed_on when a run starts; NULL: the host. */
+void est_local_devices_feed(est_remote_segment *segment, int input, const est_device *const *fed_on);
+
 /* --- where things run (runtime/device_place.c) -------------------------------------------------------------------- */
 
 typedef struct est_device_choice {

@@ -11,6 +11,7 @@
 #include "ops/ops.h"
 #include "runtime/local_devices.h"
 #include "runtime/record.h"
+#include "runtime/run_ahead.h"
 #include "runtime/trace.h"
 #include "tensor/tensor.h"
 
@@ -215,6 +216,38 @@ static void bind_ends(est_plan *plan)
         at          = est_node_int(call->node, "segment");
         call->state = at < plan->n_segments ? &plan->bindings[at] : &plan->part_bindings[at - plan->n_segments];
     }
+}
+
+/* Which fed tensors the host itself looks at, and which reach the start of a part as they are. */
+static est_status bind_feeds(est_plan *plan)
+{
+    size_t n = (size_t)plan->io.n_feeds + 1;
+
+    if (plan->n_parts == 0) return EST_OK;
+    plan->fed_on   = est_arena_alloc(plan->arena, sizeof *plan->fed_on * n);
+    plan->fed_here = est_arena_alloc(plan->arena, n);
+    if (plan->fed_on == NULL || plan->fed_here == NULL) return est_no_memory();
+    for (int f = 0; f < plan->io.n_feeds; f++) {
+        int32_t root = plan->items[plan->item_of[plan->io.feeds[f].id]].first_view;
+
+        for (int32_t k = 0; k < plan->n_items; k++) {
+            const est_item *item = &plan->items[k];
+            bool            end  = item->call.node->op == &est_op_start || item->call.node->op == &est_op_finish;
+
+            for (int i = 0; i < item->call.n_in; i++) {
+                if (plan->slots[est_view_index(plan, item->call.in[i])].root != root) continue;
+                if (item->call.node->op == &est_op_start && item->call.state != NULL) {
+                    est_local_devices_feed(((est_remote_binding *)item->call.state)->segment, i, &plan->fed_on[f]);
+                }
+                if (end || (item->call.node->op->alias && !item->copied) || !est_item_looks_at(item, i)) continue;
+                plan->fed_here[f] = true;
+            }
+        }
+        for (int32_t v = 0; v < plan->n_views; v++) {
+            if (plan->slots[v].kept && plan->slots[v].root == root) plan->fed_here[f] = true;
+        }
+    }
+    return EST_OK;
 }
 
 static void leave(const est_segment *segments, const est_remote_binding *bindings, int n)
@@ -607,7 +640,9 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     EST_TRY(list_row_tables(plan));
     EST_TRY(list_changed(plan));
     EST_TRY(list_variables(plan));
-    return plan->device->runs != NULL ? est_recorder_create(plan, options->queue) : EST_OK;
+    EST_TRY(bind_feeds(plan));
+    EST_TRY(est_plan_find_ahead(plan));
+    return plan->device->runs != NULL ? est_recorder_create(plan, options) : EST_OK;
 }
 
 est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *store, const est_plan_options *options,
@@ -635,6 +670,7 @@ void est_plan_free(est_plan *plan)
 {
     if (plan == NULL) return;
     est_recorder_free(plan);
+    for (int i = 0; i < plan->io.n_feeds && plan->fed_copies != NULL; i++) est_tensor_free(plan->fed_copies[i]);
     for (int32_t k = 0; k < plan->n_items && plan->items != NULL; k++) {
         est_item *item = &plan->items[k];
         if (item->kernel != NULL && item->kernel->release != NULL && item->call.state != NULL) {

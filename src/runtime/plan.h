@@ -96,6 +96,7 @@ typedef struct est_slot {
 
 typedef struct est_trace         est_trace;
 typedef struct est_recorder      est_recorder;
+typedef struct est_plan_ahead    est_plan_ahead;    /* runtime/run_ahead.h */
 typedef struct est_local_devices est_local_devices; /* runtime/local_devices.h */
 
 typedef struct est_plan {
@@ -151,6 +152,12 @@ typedef struct est_plan {
     est_segment        *parts;  /* run by other devices of this process; in the arena */
     est_remote_binding *part_bindings;
     int                 n_parts;
+    /* Where fed tensors lie: NULL in memory of the host. fed_on itself is NULL if the plan has no parts. */
+    const est_device  **fed_on;     /* [n_feeds] */
+    bool               *fed_here;   /* [n_feeds]: the host looks at it, so that one of a device is copied */
+    est_tensor        **fed_copies; /* [n_feeds]: those copies */
+    est_plan_ahead     *ahead;      /* NULL: its runs are waited for */
+    bool                runs_ahead; /* the run under way is not */
     est_recorder       *recorder; /* on a device that runs by itself (runtime/record.h); NULL: runs are est_plan_run */
     est_exchange       *exchange; /* with other workers; NULL: none */
     bool                check_numerics;
@@ -168,6 +175,7 @@ typedef struct est_plan_options {
     est_communicator  *communicator; /* other workers of the step; NULL: none */
     est_local_devices *devices;      /* that run parts of it; NULL: none */
     est_queue         *queue;        /* of `device`, if that runs by itself */
+    bool               no_tf32;      /* est_session_options */
 } est_plan_options;
 
 /* Computes what depends on constants alone (runtime/fold.c). */

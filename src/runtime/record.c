@@ -3,8 +3,13 @@
  * Runs of a plan on a device that runs by itself.
  *
  * The slab gives every value an address that stays, so the items of a step are enqueued once, as a recording, and
- * replayed. A recording is of the shapes of the feeds; a few are kept, since batches of other sizes come again. It
- * holds addresses: all are dropped when memory moves. Waves whose lanes may run at the same time (P5) are forked.
+ * replayed. A recording is of the shapes of the feeds, and of the addresses of those that lie in the device's memory
+ * already, which are used there; a few are kept, since batches come again. Where more addresses come than recordings
+ * are kept, such inputs are copied within the device. A recording holds addresses: all are dropped when memory moves.
+ * Waves whose lanes may run at the same time (P5) are forked.
+ *
+ * Nothing here waits but what needs a value: all that a plan enqueues is in one queue, in order, so a run may be
+ * enqueued behind others of the same plan (runtime/run_ahead.h). Results stay on the device until somebody looks.
  *
  * Shapes are known before a run, or the plan cannot run on a device. Where a shape is the value of a fed integer, as in
  * a reshape to a shape that the host has computed, the values of small integer feeds count as their shapes do.
@@ -18,7 +23,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-#define RECORDINGS_MAX 16 /* the one that was not used for the longest time goes */
+#define RECORDINGS_MAX 32 /* the one that was not used for the longest time goes */
 #define LANES_MAX      4  /* of a fork: each costs */
 
 /* A fed value, in the device's memory. */
@@ -29,8 +34,9 @@ typedef struct input {
 
 /* What a recording depends on, one for each feed. */
 typedef struct fed {
-    est_shape shape;
-    est_value value; /* n -1: it does not count */
+    est_shape   shape;
+    est_value   value; /* n -1: it does not count */
+    const void *at;    /* where it is used as it lies; NULL: in memory of the plan */
 } fed;
 
 typedef struct kept_recording {
@@ -48,6 +54,10 @@ struct est_recorder {
     input                 *inputs;    /* [n_feeds] */
     fed                   *now;       /* [n_feeds]: of the run */
     bool                   by_value;  /* shapes depend on the values of fed integers */
+    bool                   copies;    /* inputs on the device are copied: there are too many to record */
+    bool                   draws;     /* something in the plan uses the seed */
+    bool                   noted;     /* its variables have values: it has run */
+    int                    watched;   /* which fetch; -1: none */
     char                  *staging;   /* of the host: the fetches */
     size_t                 staging_bytes;
     est_view              *fetched; /* [n_fetches] */
@@ -56,7 +66,6 @@ struct est_recorder {
     int                    n_layouts; /* of the plan, when they were made */
     bool                   stale;     /* shapes have changed since then: kernels may have other memory of their own */
     uint64_t               n_runs;
-    uint64_t               mark; /* of the run under way; 0: none */
 };
 
 static size_t round_up(const est_device *device, size_t bytes)
@@ -104,12 +113,12 @@ static est_status upload_constants(est_plan *plan, est_recorder *r)
     return EST_OK;
 }
 
-est_status est_recorder_create(est_plan *plan, est_queue *queue)
+est_status est_recorder_create(est_plan *plan, const est_plan_options *options)
 {
     est_recorder *r = est_arena_alloc(plan->arena, sizeof *r);
 
     if (r == NULL) return est_no_memory();
-    *r             = (est_recorder){ .device = plan->device, .runs = plan->device->runs, .queue = queue };
+    *r = (est_recorder){ .device = plan->device, .runs = plan->device->runs, .queue = options->queue, .watched = -1 };
     plan->recorder = r;
     r->inputs      = est_arena_alloc(plan->arena, sizeof *r->inputs * ((size_t)plan->io.n_feeds + 1));
     r->now         = est_arena_alloc(plan->arena, sizeof *r->now * ((size_t)plan->io.n_feeds + 1));
@@ -121,8 +130,25 @@ est_status est_recorder_create(est_plan *plan, est_queue *queue)
         r->kept[i].key = est_arena_alloc(plan->arena, sizeof(fed) * ((size_t)plan->io.n_feeds + 1));
         if (r->kept[i].key == NULL) return est_no_memory();
     }
-    for (int32_t k = 0; k < plan->n_items; k++) plan->items[k].call.run_seed = r->seed;
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_op *op = plan->items[k].call.node->op;
+
+        plan->items[k].call.run_seed = r->seed;
+        plan->items[k].call.no_tf32  = options->no_tf32;
+        r->draws                     = r->draws || op->random;
+    }
     return upload_constants(plan, r);
+}
+
+void est_recorder_watch(est_plan *plan, int fetch)
+{
+    est_recorder *r = plan->recorder;
+
+    if (r->watched == fetch) return;
+    r->watched = fetch;
+    r->stale   = true;
+    for (int i = 0; i < r->n_kept; i++) r->runs->drop(r->kept[i].recording);
+    r->n_kept = 0;
 }
 
 static void drop_recordings(est_recorder *r)
@@ -145,16 +171,24 @@ void est_recorder_free(est_plan *plan)
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
 
-static est_value value_of(const est_view *in)
+/* The elements of an input that is a few integers; n -1: it is not. on: NULL, or the device that it is on. */
+static est_status value_of(const est_view *in, const est_device *on, est_value *out)
 {
-    est_value value = { .n = -1 };
+    union {
+        int32_t narrow[EST_VALUE_MAX];
+        int64_t wide[EST_VALUE_MAX];
+    } v;
 
-    if (in->count > EST_VALUE_MAX || (in->dtype != EST_I32 && in->dtype != EST_I64)) return value;
-    value.n = (int32_t)in->count;
-    for (int32_t i = 0; i < value.n; i++) {
-        value.v[i] = in->dtype == EST_I32 ? ((const int32_t *)in->data)[i] : ((const int64_t *)in->data)[i];
+    out->n = -1;
+    if (in->count > EST_VALUE_MAX || (in->dtype != EST_I32 && in->dtype != EST_I64)) return EST_OK;
+    if (on != NULL) {
+        EST_TRY(on->copy_out(on, &v, in->data, bytes_of(in)));
+    } else if (in->count > 0) {
+        memcpy(&v, in->data, bytes_of(in));
     }
-    return value;
+    out->n = (int32_t)in->count;
+    for (int32_t i = 0; i < out->n; i++) out->v[i] = in->dtype == EST_I32 ? v.narrow[i] : v.wide[i];
+    return EST_OK;
 }
 
 static bool same_value(const est_value *a, const est_value *b)
@@ -177,25 +211,39 @@ static est_status make_room(est_recorder *r, int i, size_t bytes)
     return no_device_memory(r->device, bytes);
 }
 
+/* Whether an input is used where it lies. */
+static bool is_resident(const est_recorder *r, const est_plan_input *in)
+{
+    return in->on == r->device && !r->copies && (uintptr_t)in->view->data % r->device->alignment == 0;
+}
+
 /* Follows the shapes of the inputs, and the values of those that count. */
-static est_status take_shapes(est_plan *plan, est_view *const *in)
+static est_status take_shapes(est_plan *plan, const est_plan_input *in)
 {
     est_recorder *r = plan->recorder;
 
     for (int i = 0; i < plan->io.n_feeds; i++) {
-        est_item *item  = &plan->items[plan->item_of[plan->io.feeds[i].id]];
-        est_view *view  = item->call.out;
-        est_value value = r->by_value ? value_of(in[i]) : (est_value){ .n = -1 };
+        est_item       *item  = &plan->items[plan->item_of[plan->io.feeds[i].id]];
+        est_view       *view  = item->call.out;
+        const est_view *from  = in[i].view;
+        est_value       value = { .n = -1 };
 
-        EST_TRY(make_room(r, i, bytes_of(in[i])));
-        view->data = r->inputs[i].data;
-        if (est_shape_equal(&in[i]->shape, &plan->fed[i]) && same_value(&value, &item->out_value[0])) continue;
-        plan->fed[i]       = in[i]->shape;
-        view->shape        = in[i]->shape;
-        view->count        = in[i]->count;
-        item->out_shape[0] = in[i]->shape;
+        if (r->by_value) EST_TRY(value_of(from, in[i].on, &value));
+        if (is_resident(r, &in[i])) {
+            r->now[i].at = view->data = from->data;
+        } else {
+            EST_TRY(make_room(r, i, bytes_of(from)));
+            view->data   = r->inputs[i].data;
+            r->now[i].at = NULL;
+        }
+        if (est_shape_equal(&from->shape, &plan->fed[i]) && same_value(&value, &item->out_value[0])) continue;
+        plan->fed[i]       = from->shape;
+        view->shape        = from->shape;
+        view->count        = from->count;
+        item->out_shape[0] = from->shape;
         item->out_value[0] = value;
-        r->now[i]          = (fed){ in[i]->shape, value };
+        r->now[i].shape    = from->shape;
+        r->now[i].value    = value;
         plan->resolved     = false;
     }
     return EST_OK;
@@ -210,7 +258,7 @@ static const est_item *find_late(const est_plan *plan)
     return NULL;
 }
 
-static est_status resolve(est_plan *plan, est_view *const *in)
+static est_status resolve(est_plan *plan, const est_plan_input *in)
 {
     est_recorder   *r = plan->recorder;
     const est_item *late;
@@ -275,23 +323,22 @@ static est_status launch_wave(est_plan *plan, const est_plan_wave *wave)
     return r->runs->join(r->queue);
 }
 
-static est_status fetch_all(est_plan *plan)
-{
-    est_recorder *r = plan->recorder;
-
-    for (int i = 0; i < plan->io.n_fetches; i++) {
-        size_t bytes = bytes_of(&r->fetched[i]);
-
-        if (bytes == 0) continue;
-        EST_TRY(r->runs->fetch(r->queue, r->fetched[i].data, est_plan_fetch(plan, i)->data, bytes));
-    }
-    return EST_OK;
-}
-
 static est_status launch_all(est_plan *plan)
 {
     for (int32_t g = 0; g < plan->n_waves; g++) EST_TRY(launch_wave(plan, &plan->waves[g]));
-    return fetch_all(plan);
+    return EST_OK;
+}
+
+static est_status launch_watch(est_plan *plan)
+{
+    est_recorder   *r = plan->recorder;
+    const est_view *view;
+
+    if (r->watched < 0) return EST_OK;
+    view = est_plan_fetch(plan, r->watched);
+    if (view->count != 1) return EST_OK;
+    return r->runs->watch(r->queue, view->data, view->dtype == EST_F64,
+                          est_graph_node(plan->graph, plan->io.fetches[r->watched].id));
 }
 
 static est_status record(est_plan *plan, est_recording **out)
@@ -302,6 +349,7 @@ static est_status record(est_plan *plan, est_recording **out)
 
     EST_TRY(r->runs->begin(r->queue));
     status = launch_all(plan);
+    if (status == EST_OK) status = launch_watch(plan);
     if (status == EST_OK) return r->runs->end(r->queue, out);
     est_error_take(status, &error); /* what `end` says of it is less */
     if (r->runs->end(r->queue, out) == EST_OK) r->runs->drop(*out);
@@ -313,7 +361,10 @@ static bool has_key(const est_plan *plan, const fed *key)
     const fed *now = plan->recorder->now;
 
     for (int i = 0; i < plan->io.n_feeds; i++) {
-        if (!est_shape_equal(&now[i].shape, &key[i].shape) || !same_value(&now[i].value, &key[i].value)) return false;
+        if (now[i].at != key[i].at || !est_shape_equal(&now[i].shape, &key[i].shape) ||
+            !same_value(&now[i].value, &key[i].value)) {
+            return false;
+        }
     }
     return true;
 }
@@ -331,6 +382,14 @@ static kept_recording *make_place(est_recorder *r)
     return oldest;
 }
 
+static bool is_by_address(const est_plan *plan)
+{
+    for (int i = 0; i < plan->io.n_feeds; i++) {
+        if (plan->recorder->now[i].at != NULL) return true;
+    }
+    return false;
+}
+
 static est_status find_recording(est_plan *plan, est_recording **out)
 {
     est_recorder   *r = plan->recorder;
@@ -343,6 +402,7 @@ static est_status find_recording(est_plan *plan, est_recording **out)
         return EST_OK;
     }
     EST_TRY(record(plan, out));
+    r->copies        = r->copies || (r->n_kept == RECORDINGS_MAX && is_by_address(plan)); /* from the next run on */
     place            = make_place(r);
     place->recording = *out;
     place->used      = r->n_runs;
@@ -362,7 +422,6 @@ static est_status place_fetches(est_plan *plan)
         bytes += round_up(r->device, bytes_of(&r->fetched[i]) + 1);
     }
     if (r->staging == NULL || bytes > r->staging_bytes) {
-        drop_recordings(r);
         r->device->free_staging(r->device, r->staging);
         r->staging_bytes = 0;
         r->staging       = r->device->alloc_staging(r->device, bytes + r->device->alignment);
@@ -393,16 +452,16 @@ static void drop_stale(est_plan *plan)
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */
 
-static est_status await(est_plan *plan)
+/* Waits for all that was enqueued. */
+static est_status await(const est_recorder *r)
 {
-    est_recorder              *r      = plan->recorder;
     const struct est_node_def *failed = NULL;
-    uint64_t                   mark   = r->mark;
+    uint64_t                   mark;
     est_status                 status;
     char                       text[EST_NODE_TEXT_MAX];
 
-    r->mark = 0;
-    status  = r->runs->wait(r->queue, mark, &failed);
+    EST_TRY(r->runs->mark(r->queue, &mark));
+    status = r->runs->wait(r->queue, mark, &failed);
     return failed != NULL ? est_fail_context(status, "%s", est_node_text(failed, text)) : status;
 }
 
@@ -428,35 +487,53 @@ static est_status check_item(const est_plan *plan, const est_item *item)
 /* One by one, for check_numerics. */
 static est_status run_checked(est_plan *plan)
 {
-    est_recorder *r = plan->recorder;
-
     for (int32_t s = 0; s < plan->n_steps; s++) {
         EST_TRY(launch_steps(plan, s, s + 1));
-        EST_TRY(r->runs->mark(r->queue, &r->mark));
-        EST_TRY(await(plan));
+        EST_TRY(await(plan->recorder));
         if (plan->items[plan->steps[s]].kernel != NULL) EST_TRY(check_item(plan, &plan->items[plan->steps[s]]));
     }
-    EST_TRY(fetch_all(plan));
-    return r->runs->mark(r->queue, &r->mark);
+    return EST_OK;
 }
 
-static est_status send_inputs(est_plan *plan, est_view *const *in)
+/* By way of the host. */
+static est_status send_from(const est_recorder *r, int i, const est_plan_input *in)
+{
+    size_t     bytes = bytes_of(in->view);
+    void      *copy  = est_alloc(bytes);
+    est_status status;
+
+    if (copy == NULL) return est_no_memory();
+    status = in->on->copy_out(in->on, copy, in->view->data, bytes);
+    if (status == EST_OK) status = r->runs->send(r->queue, r->inputs[i].data, copy, bytes);
+    est_free(copy);
+    return status;
+}
+
+static est_status send_inputs(est_plan *plan, const est_plan_input *in)
 {
     est_recorder *r = plan->recorder;
 
     for (int i = 0; i < plan->io.n_feeds; i++) {
-        if (bytes_of(in[i]) == 0) continue;
-        EST_TRY(r->runs->send(r->queue, r->inputs[i].data, in[i]->data, bytes_of(in[i])));
+        size_t      bytes = bytes_of(in[i].view);
+        const void *from  = in[i].view->data;
+
+        if (bytes == 0 || r->now[i].at != NULL) continue;
+        if (in[i].on == NULL) {
+            EST_TRY(r->runs->send(r->queue, r->inputs[i].data, from, bytes));
+        } else if (in[i].on == r->device) {
+            EST_TRY(r->runs->copy(r->queue, r->inputs[i].data, from, bytes));
+        } else {
+            EST_TRY(send_from(r, i, &in[i]));
+        }
     }
-    return r->runs->send(r->queue, r->seed, &plan->run_seed, sizeof plan->run_seed);
+    return r->draws ? r->runs->send(r->queue, r->seed, &plan->run_seed, sizeof plan->run_seed) : EST_OK;
 }
 
-est_status est_plan_start(est_plan *plan, est_view *const *in, uint64_t run_seed)
+est_status est_plan_start(est_plan *plan, const est_plan_input *in, uint64_t run_seed)
 {
     est_recorder  *r = plan->recorder;
     est_recording *recording;
 
-    if (r->mark != 0) EST_TRY(await(plan)); /* its inputs and outputs have one place each */
     plan->run_seed = run_seed;
     r->n_runs++;
     EST_TRY(resolve(plan, in));
@@ -467,14 +544,12 @@ est_status est_plan_start(est_plan *plan, est_view *const *in, uint64_t run_seed
     EST_TRY(send_inputs(plan, in));
     if (plan->check_numerics) return run_checked(plan);
     EST_TRY(find_recording(plan, &recording));
-    EST_TRY(r->runs->replay(r->queue, recording));
-    return r->runs->mark(r->queue, &r->mark);
+    return r->runs->replay(r->queue, recording);
 }
 
-est_status est_plan_finish(est_plan *plan, const est_view **out)
+const est_view *est_plan_expect(est_plan *plan)
 {
-    if (plan->recorder->mark != 0) EST_TRY(await(plan));
-    for (int32_t k = 0; k < plan->n_items; k++) {
+    for (int32_t k = 0; k < plan->n_items && !plan->recorder->noted; k++) {
         const est_item *item = &plan->items[k];
         est_var        *var;
 
@@ -483,6 +558,26 @@ est_status est_plan_finish(est_plan *plan, const est_view **out)
         var->blank = false;
         if (item->call.node->op->fills_var) var->initialized = true;
     }
-    *out = plan->recorder->fetched;
+    plan->recorder->noted = true;
+    return plan->recorder->fetched;
+}
+
+est_status est_plan_bring(est_plan *plan)
+{
+    est_recorder *r = plan->recorder;
+
+    for (int i = 0; i < plan->io.n_fetches; i++) {
+        size_t bytes = bytes_of(&r->fetched[i]);
+
+        if (bytes > 0) EST_TRY(r->runs->fetch(r->queue, r->fetched[i].data, est_plan_fetch(plan, i)->data, bytes));
+    }
+    return EST_OK;
+}
+
+est_status est_plan_finish(est_plan *plan, const est_view **out)
+{
+    EST_TRY(est_plan_bring(plan));
+    EST_TRY(await(plan->recorder));
+    *out = est_plan_expect(plan);
     return EST_OK;
 }

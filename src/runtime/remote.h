@@ -97,6 +97,9 @@ typedef struct est_remote_ops {
     /* Waits for the outputs that come here, which are borrowed until the next start and not copied. */
     EST_MUST_CHECK est_status (*finish)(est_remote_segment *segment, const est_view **out);
 
+    /* The same without waiting, for a run ahead (runtime/run_ahead.h): where the outputs will be. NULL: not possible. */
+    EST_MUST_CHECK est_status (*expect)(est_remote_segment *segment, const est_view **out);
+
     /* Waits for, or gives up, all segments that were started and not finished: their inputs are the caller's again. */
     void (*abandon)(est_remote *remote);
 
@@ -172,6 +175,7 @@ typedef struct est_remote_binding {
     const est_remote_ops *ops;
     est_remote_segment   *segment;
     bool                  finished; /* in this run */
+    const bool           *ahead;    /* whether the run is one that is not waited for; NULL: never */
     const est_view       *got;      /* what finish gave then; NULL when there is nothing */
 } est_remote_binding;
 

@@ -19,6 +19,7 @@
 #include "runtime/local_devices.h"
 #include "runtime/placement.h"
 #include "runtime/plan.h"
+#include "runtime/run_ahead.h"
 #include "runtime/session_target.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
@@ -36,6 +37,7 @@ struct est_session {
     est_session_options options;
     est_remote         *target;  /* of options.target, which is options.remote then; NULL: none */
     est_local_devices  *devices; /* NULL: the CPU alone */
+    est_flights        *flights; /* runs there that nobody waits for; NULL: likewise */
     est_pool           *pool;
     bool                owns_pool;
     est_store          *store;
@@ -101,6 +103,7 @@ static est_status find_devices(est_session *s)
 
     if (s->options.remote == NULL && s->options.communicator == NULL) {
         EST_TRY(est_local_devices_create(&s->options, &s->devices));
+        if (s->devices != NULL) EST_TRY(est_flights_create(s->devices, &s->flights));
     } else {
         EST_REQUIRE_LIST("session devices", names);
         for (int i = 0; i < names.n; i++) {
@@ -169,6 +172,7 @@ void est_session_free(est_session *session)
         free_step(step);
     }
     est_target_free(session->target);
+    est_flights_free(session->flights);
     est_local_devices_free(session->devices);
     est_store_free(session->store);
     if (session->owns_pool) est_pool_free(session->pool);
@@ -178,6 +182,25 @@ void est_session_free(est_session *session)
 static est_status check_session(const est_session *session)
 {
     return session != NULL ? EST_OK : est_fail(EST_INVALID_ARGUMENT, "the session is NULL: was it created?");
+}
+
+/* A run that nobody has waited for has failed: it and those behind it do not count. */
+static est_status fail_flight(est_session *s, est_status status)
+{
+    s->n_runs = est_flights_failure(s->flights)->run;
+    return est_graph_locate_error(s->graph, status);
+}
+
+est_status est_session_settle(est_session *s)
+{
+    est_status status = s->flights != NULL ? est_flights_settle(s->flights) : EST_OK;
+
+    return status != EST_OK ? fail_flight(s, status) : EST_OK;
+}
+
+const est_flight_failure *est_session_failure(const est_session *s)
+{
+    return s->flights != NULL ? est_flights_failure(s->flights) : NULL;
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
@@ -213,7 +236,8 @@ static est_plan_options plan_options(const est_session *s)
                                .check_numerics = s->options.check_numerics,
                                .remote         = s->options.remote,
                                .communicator   = s->options.communicator,
-                               .devices        = s->devices };
+                               .devices        = s->devices,
+                               .no_tf32        = s->options.no_tf32 };
 }
 
 static est_status check_list(const char *what, int n, const void *data)
@@ -361,36 +385,75 @@ static est_status fail_run(const est_session *s, const est_plan *plan, est_statu
 est_status est_session_run_plan(const est_session *session, est_plan *plan, const est_tensor *const *feeds,
                                 uint64_t run_seed)
 {
-    est_status status = est_plan_run(plan, feeds, run_seed);
+    est_status status;
 
+    est_plan_ran(plan);
+    status = est_plan_run(plan, feeds, run_seed);
     return status == EST_OK ? EST_OK : fail_run(session, plan, status);
 }
 
 /* Random ops mix this into their own seeds: different in every run, the same when a run is repeated. A run that failed
  * does not count, so that trying again gives what it would have given. */
+static uint64_t next_seed(const est_session *s)
+{
+    return s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
+}
+
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 {
     EST_REQUIRE(step);
     if (feeds == NULL && step->key.n_feeds > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "the step has %d feeds, got NULL", step->key.n_feeds);
     }
-    est_session *s        = step->session;
-    uint64_t     run_seed = s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
+    est_session *s = step->session;
+    est_status   status;
 
-    est_status status;
-
+    EST_TRY(est_session_settle(s));
     EST_TRY(fill_tables(s, step->plan));
     EST_TRY(take_turn(step));
-    status = est_plan_run(step->plan, feeds, run_seed);
+    est_plan_ran(step->plan);
+    status = est_plan_run(step->plan, feeds, next_seed(s));
     if (status == EST_OK) status = complete_step(step);
     if (status != EST_OK) return fail_run(s, step->plan, status);
     s->n_runs++;
     return EST_OK;
 }
 
+est_status est_step_start(est_step *step, const est_tensor *const *feeds)
+{
+    est_session *s;
+    est_status   status;
+
+    EST_REQUIRE(step);
+    s = step->session;
+    if (step->plan->ahead == NULL || est_trace_is_on(step->plan->trace) || (feeds == NULL && step->key.n_feeds > 0)) {
+        return est_step_run(step, feeds);
+    }
+    EST_TRY(fill_tables(s, step->plan));
+    status = est_flights_run(s->flights, step->plan, feeds, s->n_runs, next_seed(s));
+    if (status == EST_OK) {
+        s->n_runs++;
+        return EST_OK;
+    }
+    if (est_flights_failure(s->flights)->failed) return fail_flight(s, status);
+    return fail_run(s, step->plan, status);
+}
+
+est_status est_step_wait(est_step *step)
+{
+    EST_REQUIRE(step);
+    return est_session_settle(step->session);
+}
+
+bool est_step_is_ahead(const est_step *step, int fetch)
+{
+    return est_plan_is_unseen(step->plan, fetch);
+}
+
 void est_step_free(est_step *step)
 {
     if (step == NULL) return;
+    if (step->session->flights != NULL) (void)est_flights_look(step->session->flights, step->plan);
     for (est_step **at = &step->session->steps; *at != NULL; at = &(*at)->next) {
         if (*at != step) continue;
         *at = step->next;
@@ -404,9 +467,18 @@ est_plan *est_step_plan(est_step *step)
     return step->plan;
 }
 
+/* Result i, which is brought here if it is still on a device. NULL: there is no such one, or its run has failed. */
+static const est_view *look(const est_step *step, int i)
+{
+    if (step == NULL || (est_plan_is_unseen(step->plan, i) && !est_flights_look(step->session->flights, step->plan))) {
+        return NULL;
+    }
+    return est_plan_fetch(step->plan, i);
+}
+
 const void *est_step_data(const est_step *step, int i)
 {
-    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
+    const est_view *view = look(step, i);
 
     return view != NULL ? view->data : NULL;
 }
@@ -434,7 +506,7 @@ double est_view_scalar(const est_view *view)
 
 double est_step_scalar(const est_step *step, int i)
 {
-    const est_view *view = step != NULL ? est_plan_fetch(step->plan, i) : NULL;
+    const est_view *view = look(step, i);
 
     return view != NULL ? est_view_scalar(view) : NAN;
 }
@@ -446,8 +518,13 @@ est_status est_step_copy(const est_step *step, int first, int n, est_tensor **ou
     est_status   status = copies != NULL ? EST_OK : est_no_memory();
 
     while (made < n && status == EST_OK) {
-        const est_view *view = est_plan_fetch(step->plan, first + made);
-        status               = est_tensor_create_from(view->dtype, view->shape, view->data, &copies[made]);
+        const est_view *view = look(step, first + made);
+
+        if (view == NULL) {
+            status = est_session_settle(step->session);
+            break;
+        }
+        status = est_tensor_create_from(view->dtype, view->shape, view->data, &copies[made]);
         if (status == EST_OK) made++;
     }
     if (status == EST_OK && n > 0) memcpy(out, copies, sizeof(est_tensor *) * (size_t)n);
@@ -651,6 +728,7 @@ static est_status find_variable(est_session *s, const char *name, est_var **out)
 {
     EST_TRY(check_session(s));
     if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "the variable's name is NULL");
+    EST_TRY(est_session_settle(s));
     EST_TRY(find_variables(s));
     *out = est_store_find(s->store, name);
     return *out != NULL ? EST_OK : est_fail(EST_NOT_FOUND, "there is no variable '%s'", name);
@@ -775,6 +853,7 @@ est_status est_session_clear_rows(est_session *session, const char *embedding)
 est_status est_session_store(est_session *session, est_store **out)
 {
     EST_TRY(check_session(session));
+    EST_TRY(est_session_settle(session));
     EST_TRY(find_variables(session));
     *out = session->store;
     return EST_OK;

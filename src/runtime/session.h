@@ -6,6 +6,7 @@
 
 #include "estoc/session.h"
 #include "runtime/plan.h"
+#include "runtime/run_ahead.h"
 #include "runtime/store.h"
 
 /* est_session_create with threads that several sessions share, which are run by one thread at a time: the pool is
@@ -18,6 +19,15 @@ est_plan *est_step_plan(est_step *step);
 
 /* Whether the step moves global_step on at other tasks. */
 bool est_step_trains(const est_step *step);
+
+/* Whether result `fetch` of the last run is still on a device that may not be done with it (est_step_start): looking at
+ * it would wait. */
+bool est_step_is_ahead(const est_step *step, int fetch);
+
+/* Waits for all runs that were started (est_step_start), and reports what has failed: est_session_failure then says of
+ * which run. NULL: the session has no devices. */
+EST_MUST_CHECK est_status est_session_settle(est_session *session);
+const est_flight_failure *est_session_failure(const est_session *session);
 
 /* New tensors with results first .. first + n - 1 of the last run; all or none. */
 EST_MUST_CHECK est_status est_step_copy(const est_step *step, int first, int n, est_tensor **out);

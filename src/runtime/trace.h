@@ -38,6 +38,12 @@ static inline void est_trace_restart(est_trace *t)
     if (t != NULL) t->runs = 0;
 }
 
+/* Whether the next run will be recorded. */
+static inline bool est_trace_is_on(const est_trace *t)
+{
+    return t != NULL && t->runs < t->runs_max;
+}
+
 static inline void est_trace_begin(est_trace *t)
 {
     if (t == NULL || t->runs >= t->runs_max) return;

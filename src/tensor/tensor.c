@@ -25,8 +25,10 @@ struct est_tensor {
     est_tensor  *owner;   /* of the memory; NULL: this tensor is */
     bool         is_wrap; /* the memory is the caller's, or behind the struct: not ours to free */
     void (*release)(void *user);
-    void      *user;
-    est_arena *strings; /* bytes of string elements; NULL until the first one */
+    void                    *user;
+    est_arena               *strings; /* bytes of string elements; NULL until the first one */
+    const struct est_device *device;  /* NULL: `data` is the host's; else it is NULL, and the elements are at `far` */
+    void                    *far;
 };
 
 /* The struct alone; `data` is the caller's to fill. */
@@ -115,6 +117,33 @@ est_status est_tensor_wrap(est_dtype dtype, est_shape shape, void *data, void (*
     tensor->user    = user;
     *out            = tensor;
     return EST_OK;
+}
+
+est_status est_tensor_wrap_far(const struct est_device *device, est_dtype dtype, est_shape shape, void *far,
+                               void (*release)(void *user), void *user, est_tensor **out)
+{
+    est_tensor *tensor;
+    int64_t     count;
+
+    EST_TRY(est_shape_size(&shape, dtype, &count, NULL));
+    EST_TRY(tensor_new(dtype, &shape, count, &tensor));
+    tensor->is_wrap = true;
+    tensor->release = release;
+    tensor->user    = user;
+    tensor->device  = device;
+    tensor->far     = far;
+    *out            = tensor;
+    return EST_OK;
+}
+
+const struct est_device *est_tensor_device(const est_tensor *tensor)
+{
+    return tensor->device;
+}
+
+void *est_tensor_far_data(const est_tensor *tensor)
+{
+    return tensor->far;
 }
 
 est_tensor *est_tensor_ref(est_tensor *tensor)
@@ -262,8 +291,13 @@ est_status est_tensor_rows(est_tensor *tensor, int64_t first, int64_t n, est_ten
     shape.dim[0] = n;
     EST_TRY(tensor_new(tensor->dtype, &shape, n * (int64_t)row_elements, &view));
     view->owner = est_tensor_ref(tensor->owner != NULL ? tensor->owner : tensor);
-    view->data  = (char *)tensor->data + (size_t)first * row_elements * est_dtype_size(tensor->dtype);
-    *out        = view;
+    if (tensor->device == NULL) {
+        view->data = (char *)tensor->data + (size_t)first * row_elements * est_dtype_size(tensor->dtype);
+    } else {
+        view->device = tensor->device;
+        view->far    = (char *)tensor->far + (size_t)first * row_elements * est_dtype_size(tensor->dtype);
+    }
+    *out = view;
     return EST_OK;
 }
 

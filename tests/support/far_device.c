@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -142,12 +143,15 @@ static void *far_zalloc(const est_device *device, size_t bytes)
     return far_allocate(bytes, 0);
 }
 
+static void drain_queues(void);
+
 static void far_free(const est_device *device, void *p)
 {
     block **at = &used, *b;
 
     (void)device;
     if (p == NULL) return;
+    drain_queues();
     pthread_mutex_lock(&lock);
     while (*at != NULL && far_base + (*at)->offset != p) at = &(*at)->next;
     b = *at;
@@ -203,7 +207,7 @@ static void memory(const est_device *device, size_t *available, size_t *total)
 
 /* Something enqueued: a kernel, a copy, a mark, or a recording. */
 typedef struct work {
-    enum { LAUNCH, COPY, FORK, JOIN, REPLAY } kind;
+    enum { LAUNCH, COPY, FORK, JOIN, REPLAY, WATCH } kind;
     int               lane;
     const est_kernel *kernel; /* LAUNCH */
     est_call          call;
@@ -214,6 +218,7 @@ typedef struct work {
     void             *own; /* freed with it: where the bytes of a send are */
     size_t            bytes;
     est_recording    *recording; /* REPLAY */
+    bool              is_double; /* WATCH: what `from` is; call.node is the node */
     struct work      *next;
 } work;
 
@@ -229,8 +234,10 @@ struct est_queue {
     work                      *first, **last;
     uint64_t                   n_enqueued, n_done;
     bool                       closing;
-    est_error                  error; /* status EST_OK: nothing has failed */
+    est_error                  error;     /* status EST_OK: nothing has failed */
+    uint64_t                   failed_at; /* n_done then */
     const struct est_node_def *failed;
+    est_queue                 *next; /* that is open; guarded by queues_lock */
     est_recording             *recording; /* being made */
     int                        lane;
     uint64_t                   random;
@@ -276,20 +283,32 @@ static est_status run_kernel(const work *w)
     return status;
 }
 
+static est_status look(const work *w)
+{
+    double value = w->is_double ? *(const double *)w->from : (double)*(const float *)w->from;
+
+    return isnan(value) ? est_fail(EST_ABORTED, "the value is NaN") : EST_OK;
+}
+
 static void run_one(est_queue *q, const work *w)
 {
     est_status status = EST_OK;
 
-    if (q->error.status != EST_OK) return; /* only this thread sets it, and nobody clears it before it was awaited */
+    if (q->error.status != EST_OK) return; /* only this thread sets it, and it is cleared when all is done */
     if (w->kind == COPY && w->bytes > 0) memcpy(w->to, w->from, w->bytes);
-    if (w->kind != LAUNCH) return;
-    status = run_kernel(w);
-    pthread_mutex_lock(&lock);
-    counts.launched++;
-    pthread_mutex_unlock(&lock);
+    if (w->kind == LAUNCH) {
+        status = run_kernel(w);
+        pthread_mutex_lock(&lock);
+        counts.launched++;
+        pthread_mutex_unlock(&lock);
+    }
+    if (w->kind == WATCH) status = look(w);
     if (status == EST_OK) return;
+    pthread_mutex_lock(&q->lock);
     est_error_take(status, &q->error);
-    q->failed = w->call.node;
+    q->failed    = w->call.node;
+    q->failed_at = q->n_done;
+    pthread_mutex_unlock(&q->lock);
 }
 
 static uint64_t draw(est_queue *q)
@@ -390,6 +409,24 @@ static est_status enqueue(est_queue *q, const work *what)
     return EST_OK;
 }
 
+static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list; taken before that of a queue */
+static est_queue      *queues;                                  /* that are open */
+
+static void drain(est_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    while (q->n_done < q->n_enqueued) pthread_cond_wait(&q->changed, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* As cudaFree does. */
+static void drain_queues(void)
+{
+    pthread_mutex_lock(&queues_lock);
+    for (est_queue *q = queues; q != NULL; q = q->next) drain(q);
+    pthread_mutex_unlock(&queues_lock);
+}
+
 /* --- the contract ------------------------------------------------------------------------------------------------- */
 
 static est_status open_queue(const est_device *device, est_queue **out)
@@ -406,13 +443,23 @@ static est_status open_queue(const est_device *device, est_queue **out)
     pthread_mutex_lock(&lock);
     counts.opened++;
     pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&queues_lock);
+    q->next = queues;
+    queues  = q;
+    pthread_mutex_unlock(&queues_lock);
     *out = q;
     return EST_OK;
 }
 
 static void close_queue(est_queue *q)
 {
+    est_queue **at = &queues;
+
     if (q == NULL) return;
+    pthread_mutex_lock(&queues_lock);
+    while (*at != q) at = &(*at)->next;
+    *at = q->next;
+    pthread_mutex_unlock(&queues_lock);
     pthread_mutex_lock(&q->lock);
     q->closing = true;
     pthread_cond_broadcast(&q->changed);
@@ -466,7 +513,10 @@ static est_status send(est_queue *q, void *to, const void *from, size_t bytes)
 
 static est_status fetch(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    assert(!is_far(to));
+    assert(q->recording == NULL && !is_far(to));
+    pthread_mutex_lock(&lock);
+    counts.fetched += (int64_t)bytes;
+    pthread_mutex_unlock(&lock);
     return enqueue(q, &(work){ .kind = COPY, .to = to, .from = near(from), .bytes = bytes });
 }
 
@@ -500,6 +550,12 @@ static est_status replay(est_queue *q, est_recording *recording)
     return enqueue(q, &(work){ .kind = REPLAY, .recording = recording });
 }
 
+static est_status watch(est_queue *q, const void *value, bool is_double, const struct est_node_def *node)
+{
+    assert(q->recording != NULL);
+    return enqueue(q, &(work){ .kind = WATCH, .from = near(value), .is_double = is_double, .call = { .node = node } });
+}
+
 static est_status fork_lanes(est_queue *q, int n_lanes)
 {
     assert(q->recording != NULL && n_lanes > 1 && n_lanes <= LANES);
@@ -527,29 +583,28 @@ static est_status set_mark(est_queue *q, uint64_t *out)
     return EST_OK;
 }
 
+/* What has failed behind the mark is reported by the wait for it. */
 static est_status await_mark(est_queue *q, uint64_t mark, const struct est_node_def **failed)
 {
-    est_error error;
+    est_error error = { .status = EST_OK };
 
     *failed = NULL;
     pthread_mutex_lock(&q->lock);
     while (q->n_done < mark) pthread_cond_wait(&q->changed, &q->lock);
-    error = q->error;
-    if (error.status != EST_OK) *failed = q->failed;
-    q->error.status = EST_OK;
+    if (q->error.status != EST_OK && q->failed_at < mark) {
+        while (q->n_done < q->n_enqueued) pthread_cond_wait(&q->changed, &q->lock);
+        error           = q->error;
+        *failed         = q->failed;
+        q->error.status = EST_OK;
+    }
     pthread_mutex_unlock(&q->lock);
     return error.status != EST_OK ? est_error_raise(&error) : EST_OK;
 }
 
 static void drop(est_recording *recording)
 {
-    est_queue *q;
-
     if (recording == NULL) return;
-    q = recording->queue;
-    pthread_mutex_lock(&q->lock);
-    while (q->n_done < q->n_enqueued) pthread_cond_wait(&q->changed, &q->lock);
-    pthread_mutex_unlock(&q->lock);
+    drain(recording->queue);
     for (work *w = recording->first, *next; w != NULL; w = next) {
         next = w->next;
         free_work(w);
@@ -568,6 +623,7 @@ static const est_device_runs far_runs = {
     .end    = end,
     .replay = replay,
     .drop   = drop,
+    .watch  = watch,
     .fork   = fork_lanes,
     .lane   = choose_lane,
     .join   = join_lanes,

@@ -30,7 +30,8 @@ typedef struct est_far_counts {
     int64_t recorded; /* recordings that were made */
     int64_t replayed;
     int64_t launched; /* kernels that ran */
-    int64_t sent;     /* bytes from the host */
+    int64_t sent;     /* bytes from the host in a queue */
+    int64_t fetched;  /* bytes to the host in a queue */
 } est_far_counts;
 est_far_counts est_far_device_counts(void);
 
