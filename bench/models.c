@@ -2,8 +2,11 @@
  *
  * Training speed of the reference models, as JSON lines (bench/compare prints the table with the peers beside it).
  *
- *   models [--models cnn,mlp,wide_deep] [--threads 2] [--batch N] [--width-mult M] [--seconds S] [--windows N]
- *          [--report] [--timeline FILE]
+ *   models [--models cnn,mlp,wide_deep] [--threads 2] [--batch N[,N...]] [--width-mult M] [--seconds S] [--windows N]
+ *          [--device /gpu:0] [--from-host] [--no-tf32] [--ids uniform|tail] [--loss] [--report] [--timeline FILE]
+ *
+ * On a device the batches lie in its memory, and steps run ahead of the host, which waits at the end of a window; with
+ * --from-host the batches are fed from memory of the host, with --loss the loss of every step is looked at.
  *
  * For every model: steps a second; the kernel floor, which is the same planned kernels called back to back with nothing
  * around them; the machine floor, which is operations over the measured multiply-add peak or bytes over the measured
@@ -27,11 +30,10 @@
 #define SETS 8 /* different batches, used in turn: nothing is served from one hot buffer */
 
 typedef struct options {
-    const char *models, *timeline;
+    const char *models, *timeline, *device, *ids, *batches;
     int         threads, windows;
-    int64_t     batch;
     double      width, seconds;
-    bool        report;
+    bool        report, from_host, no_tf32, loss;
 } options;
 
 static void die(const char *what)
@@ -46,13 +48,20 @@ typedef struct runner {
     est_step   *step;
     est_tensor *feeds[SETS][BENCH_FEEDS_MAX];
     int64_t     next;
+    bool        looks; /* at the loss of every step */
 } runner;
 
 static void run_step(void *arg)
 {
     runner *r = arg;
 
-    if (est_step_run(r->step, (const est_tensor *const *)r->feeds[r->next++ % SETS]) != EST_OK) die("step");
+    if (est_step_start(r->step, (const est_tensor *const *)r->feeds[r->next++ % SETS]) != EST_OK) die("step");
+    if (r->looks && !(est_step_scalar(r->step, 0) > -1e30)) die("loss");
+}
+
+static void wait_for_steps(void *arg)
+{
+    if (est_step_wait(((runner *)arg)->step) != EST_OK) die("step");
 }
 
 static void run_kernel_steps(const est_plan *plan, int32_t first, int32_t end)
@@ -115,15 +124,35 @@ static void print_rate(const char *key, bench_stats secs)
                  1 / secs.min);
 }
 
+static const char *mode_of(const options *o)
+{
+    if (o->loss) return o->from_host ? "gpu_from_host_loss" : "gpu_loss";
+    return o->from_host ? "gpu_from_host" : o->no_tf32 ? "gpu_f32" : "gpu";
+}
+
+static void move_to_device(const bench_model *m, const char *device, runner *r)
+{
+    for (int s = 0; s < SETS; s++) {
+        for (int i = 0; i < m->n_feeds; i++) {
+            est_tensor *there = NULL;
+
+            bench_check(est_tensor_to_device(r->feeds[s][i], device, &there));
+            est_tensor_free(r->feeds[s][i]);
+            r->feeds[s][i] = there;
+        }
+    }
+}
+
 static void measure(bench_model *m, const options *o, est_session *session)
 {
-    runner           r = { 0 };
+    runner           r = { .looks = o->loss };
     bench_contestant contest[2];
     est_pool        *pool = NULL;
     bench_machine    machine;
     double           first_loss, loss_50, first_secs, rss, floor;
 
     for (int s = 0; s < SETS; s++) m->fill(m, s, r.feeds[s]);
+    if (o->device != NULL && !o->from_host) move_to_device(m, o->device, &r);
     if (est_session_prepare(session, (est_nodes){ m->feed, m->n_feeds }, EST_NODES(m->loss), EST_NODES(m->train),
                             &r.step) != EST_OK) {
         die(m->name);
@@ -134,8 +163,8 @@ static void measure(bench_model *m, const options *o, est_session *session)
     for (int i = 1; i < 50; i++) run_step(&r);
     loss_50    = est_step_scalar(r.step, 0);
     rss        = bench_max_rss_mb();
-    contest[0] = (bench_contestant){ .fn = run_step, .arg = &r };
-    contest[1] = (bench_contestant){ .fn = run_kernels, .arg = &r };
+    contest[0] = (bench_contestant){ .fn = run_step, .end = wait_for_steps, .arg = &r };
+    contest[1] = (bench_contestant){ .fn = o->device == NULL ? run_kernels : NULL, .arg = &r };
     bench_run(contest, 2, o->windows, o->seconds);
     if (o->report || o->timeline != NULL) {
         if (est_step_trace(r.step, 50) != EST_OK) die("trace");
@@ -147,10 +176,10 @@ static void measure(bench_model *m, const options *o, est_session *session)
     machine = bench_machine_measure(pool);
     floor   = m->flops / machine.flops > m->bytes / machine.bytes_per_sec ? m->flops / machine.flops
                                                                           : m->bytes / machine.bytes_per_sec;
-    (void)printf("{\"peer\":\"estoc\",\"model\":\"%s\",\"threads\":%d,\"mode\":\"session\",\"batch\":%" PRId64 ",",
-                 m->name, est_pool_threads(pool), m->batch);
+    (void)printf("{\"peer\":\"estoc\",\"model\":\"%s\",\"threads\":%d,\"mode\":\"%s\",\"batch\":%" PRId64 ",",
+                 m->name, est_pool_threads(pool), o->device == NULL ? "session" : mode_of(o), m->batch);
     print_rate("steps_per_sec", contest[0].secs);
-    print_rate("kernel_floor", contest[1].secs);
+    if (o->device == NULL) print_rate("kernel_floor", contest[1].secs);
     (void)printf("\"machine_floor\":%.2f,\"gflops_peak\":%.1f,\"gb_per_sec\":%.1f,"
                  "\"start_to_first_step_sec\":%.4f,\"max_rss_mb\":%.1f,\"loss_first\":%.5f,\"loss_50\":%.5f,"
                  "\"loss_last\":%.5f}\n",
@@ -163,12 +192,18 @@ static void measure(bench_model *m, const options *o, est_session *session)
     }
 }
 
-static void run_model(const char *name, const options *o)
+static void run_model(const char *name, int64_t batch, const options *o)
 {
-    bench_model  m       = bench_model_build(name, o->batch, o->width);
+    bench_model  m       = bench_model_build(name, batch, o->width);
     est_session *session = NULL;
+    const char  *device  = o->device != NULL ? o->device : "/cpu:0";
 
-    if (est_session_create(m.graph, EST_SESSION(.threads = o->threads), &session) != EST_OK) die(m.name);
+    m.uniform = o->ids != NULL && strcmp(o->ids, "uniform") == 0;
+    if (est_session_create(m.graph,
+                           EST_SESSION(.threads = o->threads, .devices = EST_STRINGS(device), .no_tf32 = o->no_tf32),
+                           &session) != EST_OK) {
+        die(m.name);
+    }
     if (est_session_init(session) != EST_OK) die(m.name);
     measure(&m, o, session);
     est_session_free(session);
@@ -180,7 +215,9 @@ static options parse(int argc, char **argv)
     options o = { .models = "cnn,mlp,wide_deep", .width = 1, .seconds = 0.3, .windows = 9 };
 
     BENCH_OPTIONS(argc, argv, 1, { "--report", BENCH_TO(&o.report) }, { "--models", BENCH_TO(&o.models) },
-                  { "--threads", BENCH_TO(&o.threads) }, { "--batch", BENCH_TO(&o.batch) },
+                  { "--threads", BENCH_TO(&o.threads) }, { "--batch", BENCH_TO(&o.batches) },
+                  { "--device", BENCH_TO(&o.device) }, { "--from-host", BENCH_TO(&o.from_host) },
+                  { "--no-tf32", BENCH_TO(&o.no_tf32) }, { "--ids", BENCH_TO(&o.ids) }, { "--loss", BENCH_TO(&o.loss) },
                   { "--width-mult", BENCH_TO(&o.width) }, { "--seconds", BENCH_TO(&o.seconds) },
                   { "--windows", BENCH_TO(&o.windows) }, { "--timeline", BENCH_TO(&o.timeline) });
     return o;
@@ -192,7 +229,14 @@ int main(int argc, char **argv)
     options                  o       = parse(argc, argv);
 
     for (int i = 0; i < 3; i++) {
-        if (strstr(o.models, names[i]) != NULL) run_model(names[i], &o);
+        const char *batches = o.batches != NULL ? o.batches : "0";
+
+        if (strstr(o.models, names[i]) == NULL) continue;
+        while (batches != NULL) {
+            run_model(names[i], strtoll(batches, NULL, 10), &o);
+            batches = strchr(batches, ',');
+            if (batches != NULL) batches++;
+        }
     }
     return 0;
 }

@@ -19,6 +19,11 @@ double bench_now_secs(void)
 
 double bench_window(bench_fn fn, void *arg, double window_secs)
 {
+    return bench_window_of(&(bench_contestant){ .fn = fn, .arg = arg }, window_secs);
+}
+
+double bench_window_of(const bench_contestant *c, double window_secs)
+{
     double start = bench_now_secs(), now = start;
     long   n_calls = 0;
     long   burst   = 1; /* calls between two looks at the clock: grows until a look costs nothing beside them */
@@ -26,11 +31,15 @@ double bench_window(bench_fn fn, void *arg, double window_secs)
     do {
         double before = now;
 
-        for (long i = 0; i < burst; i++) fn(arg);
+        for (long i = 0; i < burst; i++) c->fn(c->arg);
         n_calls += burst;
         now = bench_now_secs();
         if (now - before < 5e-6) burst *= 2;
     } while (now - start < window_secs);
+    if (c->end != NULL) {
+        c->end(c->arg);
+        now = bench_now_secs();
+    }
     return (now - start) / (double)n_calls;
 }
 
@@ -62,9 +71,9 @@ void bench_run(bench_contestant *contestants, int n_contestants, int n_rounds, d
             if (c->fn == NULL) continue;
             nanosleep(&(struct timespec){ .tv_nsec = REST_NS }, NULL);
             if (round < 0) {
-                bench_window(c->fn, c->arg, window_secs);
+                bench_window_of(c, window_secs);
             } else {
-                samples[i * n_rounds + round] = bench_window(c->fn, c->arg, window_secs);
+                samples[i * n_rounds + round] = bench_window_of(c, window_secs);
             }
         }
     }

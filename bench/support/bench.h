@@ -13,7 +13,8 @@ typedef struct bench_stats {
 } bench_stats;
 
 typedef struct bench_contestant {
-    bench_fn    fn; /* NULL: not here today, its stats stay zero */
+    bench_fn    fn;  /* NULL: not here today, its stats stay zero */
+    bench_fn    end; /* called before a window is over: waits for what fn has only begun; NULL: nothing is */
     void       *arg;
     bench_stats secs; /* of one call; filled by bench_run */
 } bench_contestant;
@@ -22,6 +23,9 @@ double bench_now_secs(void);
 
 /* Seconds per call of fn, called until window_secs are over (at least once). */
 double bench_window(bench_fn fn, void *arg, double window_secs);
+
+/* The same of a contestant, with its end. */
+double bench_window_of(const bench_contestant *contestant, double window_secs);
 
 /* Sorts the samples. */
 bench_stats bench_summary(double *samples, int n_samples);

@@ -104,7 +104,8 @@ static void build_mlp(bench_model *m, double width)
     m->train = est_minimize(est_adagrad(0.01, NULL), m->loss, NULL);
 }
 
-/* Ids with a long tail, as hashed click logs have: u^3 puts half the draws in an eighth of the table. */
+/* Ids with a long tail, as hashed click logs have: u^3 puts half the draws in an eighth of the table. Or uniform, as
+ * peers on GPUs have them. */
 static void fill_clicks(bench_model *m, int set, est_tensor **feeds)
 {
     float *u = malloc(sizeof *u * (size_t)m->batch);
@@ -115,7 +116,9 @@ static void fill_clicks(bench_model *m, int set, est_tensor **feeds)
         feeds[f] = new_tensor(EST_I64, EST_SHAPE(m->batch));
         ids      = est_tensor_mutable_data(feeds[f]);
         est_random_fill_uniform_f32(&(est_random){ (uint64_t)set + 1, (uint64_t)f + 2, 0 }, 0, m->batch, u);
-        for (int64_t i = 0; i < m->batch; i++) ids[i] = (int64_t)(u[i] * u[i] * u[i] * BUCKETS);
+        for (int64_t i = 0; i < m->batch; i++) {
+            ids[i] = (int64_t)((m->uniform ? u[i] : u[i] * u[i] * u[i]) * BUCKETS);
+        }
     }
     free(u);
     feeds[N_CAT]     = random_f32(EST_SHAPE(m->batch, N_NUM), (uint64_t)set + 1);

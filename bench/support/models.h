@@ -20,6 +20,7 @@ typedef struct bench_model {
     double      bytes; /* of a step: inputs read, variables and their slots read and written */
     /* A batch of random inputs, tensors of the caller's; another one for every set. */
     void (*fill)(struct bench_model *m, int set, est_tensor **feeds);
+    bool uniform; /* ids of wide_deep: all alike often, instead of a long tail */
 } bench_model;
 
 /* Adds the model of that name to a new graph, which the caller frees. batch 0: its own; width multiplies the hidden

@@ -66,6 +66,7 @@ static void *gpu_alloc(const est_device *device, size_t bytes)
 static void gpu_free(const est_device *device, void *p)
 {
     if (p == NULL || cudaSetDevice(device->number) != cudaSuccess) return;
+    (void)cudaDeviceSynchronize();
     (void)cudaFree(p);
 }
 
@@ -152,6 +153,7 @@ struct est_queue {
     uint32_t       *flag;  /* of the host: the GPU sets it with the word */
     checked_call   *checked;
     int32_t         n_items;   /* their numbers, in order of launch */
+    int             n_alone;   /* of those, that were launched by themselves */
     bool            uncounted; /* some were launched by themselves since the last mark */
 
     est_recording *recording; /* under way */
@@ -167,6 +169,10 @@ struct est_recording {
     est_queue      *queue;
     cudaGraphExec_t graph;
     bool            checks; /* something in it may fail */
+
+    const void *watched; /* looked at when all of it is done; NULL: nothing is */
+    bool        is_double;
+    int32_t     item; /* of the watch */
 };
 
 /* Forgets the calls of a recording; NULL: those launched by themselves whose number is below `end`. */
@@ -179,6 +185,7 @@ static void forget_calls(est_queue *q, const est_recording *recording, int32_t e
 
         if (call->recording == recording && call->call.item < end) {
             *at = call->next;
+            if (recording == NULL) q->n_alone--;
             free(call);
         } else {
             at = &call->next;
@@ -208,6 +215,7 @@ static est_status keep_call(est_queue *q, const est_kernel *kernel, const est_ca
     kept->call.out  = kept->views + n_in;
     kept->next      = q->checked;
     q->checked      = kept;
+    if (q->recording == NULL) q->n_alone++;
     return EST_OK;
 }
 
@@ -222,7 +230,7 @@ static int make_streams(est_queue *q)
     }
     if (error == 0) error = (int)cudaEventCreateWithFlags(&q->forked, cudaEventDisableTiming);
     for (int i = 0; i < MARKS_MAX && error == 0; i++) {
-        error = (int)cudaEventCreateWithFlags(&q->marks[i], cudaEventDisableTiming | cudaEventBlockingSync);
+        error = (int)cudaEventCreateWithFlags(&q->marks[i], cudaEventDisableTiming);
     }
     return error;
 }
@@ -328,18 +336,50 @@ static est_status queue_fetch(est_queue *q, void *to, const void *from, size_t b
     return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q->now), "copy from its memory");
 }
 
-/* Tells failures before it from those after it. */
-static __global__ void count_run(est_cuda_error *error)
+/* Looks at the watched value, and tells failures before it from those after it. */
+static __global__ void count_run(est_reporter reporter, const void *watched, bool is_double)
 {
-    error->word.now++;
+    if (watched != NULL && isnan(is_double ? *(const double *)watched : (double)*(const float *)watched)) {
+        est_report(reporter, 0, 0, 0);
+    }
+    reporter.error->word.now++;
 }
 
-static est_status launch_count(est_queue *q)
+static est_status launch_count(est_queue *q, const est_recording *r)
 {
-    est_call c = {};
+    est_call   c       = {};
+    const void *watched = r != NULL ? r->watched : NULL;
 
     c.stream = q->stream;
-    return enqueued(q, est_launch(&c, count_run, dim3(1), 1, q->error), "count its runs");
+    return enqueued(q,
+                    est_launch(&c, count_run, dim3(1), 1, est_reporter{ q->error, r != NULL ? r->item : 0 }, watched,
+                               r != NULL && r->is_double),
+                    "count its runs");
+}
+
+static est_status watch_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    (void)c;
+    (void)place;
+    (void)value;
+    return FAIL(EST_ABORTED, "the value is NaN");
+}
+
+static est_status queue_watch(est_queue *q, const void *value, bool is_double, const est_node_def *node)
+{
+    static est_kernel kernel = {};
+
+    est_call c = {};
+
+    kernel.fail             = watch_fail;
+    c.node                  = node;
+    c.item                  = q->n_items++;
+    q->recording->watched   = value;
+    q->recording->is_double = is_double;
+    q->recording->item      = c.item;
+    q->recording->checks    = true;
+    q->status               = keep_call(q, &kernel, &c);
+    return q->status;
 }
 
 /* --- recordings --------------------------------------------------------------------------------------------------- */
@@ -348,6 +388,7 @@ static est_status queue_begin(est_queue *q)
 {
     est_status status;
 
+    (void)cudaSetDevice(q->device->number);
     q->recording = (est_recording *)calloc(1, sizeof *q->recording);
     if (q->recording == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a recording");
     q->recording->queue = q;
@@ -377,7 +418,7 @@ static est_status queue_end(est_queue *q, est_recording **out)
     est_status     status;
     int            error;
 
-    if (r->checks && q->status == EST_OK) q->status = launch_count(q);
+    if (r->checks && q->status == EST_OK) q->status = launch_count(q, r);
     status       = q->status;
     q->recording = NULL;
     q->now       = q->stream;
@@ -440,7 +481,7 @@ static est_status queue_mark(est_queue *q, uint64_t *out)
 
     if (mark > MARKS_MAX) status = check((int)cudaEventSynchronize(q->marks[at]), "finish");
     if (status == EST_OK && q->uncounted) {
-        status       = launch_count(q);
+        status       = launch_count(q, NULL);
         q->uncounted = false;
         q->n_counted++;
     }
@@ -476,6 +517,15 @@ static est_status report(est_queue *q, uint64_t counted, const est_node_def **fa
     return FAIL(EST_INTERNAL, "the GPU reports a failure that the operation does not know");
 }
 
+/* Waking up costs more than a short run takes: looks for a while before it sleeps. */
+static int await_event(cudaEvent_t event)
+{
+    int error = (int)cudaErrorNotReady;
+
+    for (int i = 0; i < 200 && error == (int)cudaErrorNotReady; i++) error = (int)cudaEventQuery(event);
+    return error == (int)cudaErrorNotReady ? (int)cudaEventSynchronize(event) : error;
+}
+
 static est_status queue_wait(est_queue *q, uint64_t mark, const est_node_def **failed)
 {
     int        at = (int)(mark % MARKS_MAX);
@@ -483,15 +533,15 @@ static est_status queue_wait(est_queue *q, uint64_t mark, const est_node_def **f
 
     *failed = NULL;
     if (mark == 0) return EST_OK;
-    EST_TRY(check((int)cudaEventSynchronize(q->marks[at]), "finish"));
+    EST_TRY(check(await_event(q->marks[at]), "finish"));
     status = *(volatile uint32_t *)q->flag != 0 ? report(q, q->counted_at[at], failed) : EST_OK;
-    forget_calls(q, NULL, q->items_at[at]);
+    if (q->n_alone > 0) forget_calls(q, NULL, q->items_at[at]);
     return status;
 }
 
 static const est_device_runs gpu_runs = {
     queue_open,   queue_close,    queue_launch, queue_copy, queue_send, queue_fetch, queue_begin, queue_end,
-    queue_replay, recording_drop, queue_fork,   queue_lane, queue_join, queue_mark,  queue_wait,
+    queue_replay, recording_drop, queue_watch,  queue_fork, queue_lane, queue_join,  queue_mark,  queue_wait,
 };
 
 /* --- the devices -------------------------------------------------------------------------------------------------- */

@@ -345,6 +345,7 @@ static est_status open_loop(est_training *t, est_loop **out)
                                      .hooks       = { t->hooks, t->n_hooks },
                                      .given       = t->given,
                                      .n_given     = t->options->hooks.n,
+                                     .runs_ahead  = true,
                                      .initialize  = initialize,
                                      .extras      = est_training_extras,
                                      .user        = t };

@@ -38,6 +38,7 @@ static est_status open_loop(est_fit *fit)
                                .global_step = fit->f->step_after,
                                .targets     = { fit->f->targets, fit->f->n_targets },
                                .n_given     = fit->options->callbacks.n,
+                               .runs_ahead  = true,
                                .initialize  = initialize,
                                .measure     = est_fit_measure,
                                .user        = fit };

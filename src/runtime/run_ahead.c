@@ -175,7 +175,7 @@ static void drop_feeds(est_tensor **feeds, int *n)
     *n = 0;
 }
 
-static void forget_failure(est_flights *f)
+void est_flights_forget(est_flights *f)
 {
     drop_feeds(f->failure.feeds, &f->failure.n_feeds);
     est_free(f->failure.feeds);
@@ -189,7 +189,7 @@ void est_flights_free(est_flights *f)
         drop_feeds(f->ring[i].feeds, &f->ring[i].n_feeds);
         est_free(f->ring[i].feeds);
     }
-    forget_failure(f);
+    est_flights_forget(f);
     est_free(f);
 }
 
@@ -241,7 +241,7 @@ static est_status fail_flight(est_flights *f, est_status status, const est_node_
     if (step >= 0) status = est_fail_context(status, "step %" PRId64, step);
     for (int i = 0; i < f->n; i++) flight_at(f, i)->plan->ahead->results = RESULTS_LOST;
     if (back < f->n) copy_kept(flight_at(f, back)->plan->ahead, flight_at(f, back)->kept, true);
-    forget_failure(f);
+    est_flights_forget(f);
     f->failure = (est_flight_failure){ true, is_nan, failed->run + (uint64_t)back, failed->feeds, failed->n_feeds };
     failed->feeds   = NULL;
     failed->n_feeds = failed->n_feeds_max = 0;
@@ -314,7 +314,7 @@ est_status est_flights_run(est_flights *f, est_plan *plan, const est_tensor *con
     est_error              error;
 
     EST_TRY(await_flights(f, EST_RUNS_AHEAD - 1));
-    forget_failure(f);
+    est_flights_forget(f);
     at = flight_at(f, f->n);
     EST_TRY(take_off(at, plan, feeds, run));
     plan->runs_ahead = true;

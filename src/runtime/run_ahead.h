@@ -57,7 +57,8 @@ EST_MUST_CHECK est_status est_flights_settle(est_flights *flights);
 /* Brings the results of the last run of a plan to the host; false: it has failed, which is still to be reported. */
 bool est_flights_look(est_flights *flights, est_plan *plan);
 
-/* Of the failure that was reported last; borrowed until the next run. */
+/* Of the failure that was reported last; borrowed until the next run, which forgets it. */
 const est_flight_failure *est_flights_failure(const est_flights *flights);
+void                      est_flights_forget(est_flights *flights);
 
 #endif

@@ -409,6 +409,7 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
     est_status   status;
 
     EST_TRY(est_session_settle(s));
+    if (s->flights != NULL) est_flights_forget(s->flights);
     EST_TRY(fill_tables(s, step->plan));
     EST_TRY(take_turn(step));
     est_plan_ran(step->plan);

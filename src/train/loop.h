@@ -113,6 +113,11 @@ typedef struct est_loop_spec {
     int                        given,
         n_given; /* the first of them that the caller of the library gave, and how many: errors use his numbers */
 
+    /* true: on a device that runs by itself a run that no hook wants a value of is not waited for (est_step_start). What
+     * hooks ask for waits: the loss, variables. A run that has failed is reported up to four later, with its number,
+     * and the loop is where it was then. */
+    bool runs_ahead;
+
     /* Gives the variables of est_loop_session their values, and the input its position (est_loop_input), and says the
      * global step. Called for every session. What has no value after it, the state of metrics, gets its initial one. */
     est_status (*initialize)(void *user, est_loop *loop, int64_t *global_step);
@@ -125,6 +130,9 @@ typedef struct est_loop_spec {
     est_status (*measure)(void *user, est_loop *loop);
     void *user; /* handed to all */
 } est_loop_spec;
+
+/* Whether a NaN of the loss of the last run ends the loop by itself, as its NaN hook says: nobody need look at it. */
+bool est_loop_is_watched(const est_loop *loop);
 
 /* Everything up to the first run. On failure nothing is left. */
 EST_MUST_CHECK est_status est_loop_open(const est_loop_spec *spec, est_loop **out);

@@ -17,6 +17,7 @@ typedef struct est_loop_variant {
     int                *place;    /* [n_fetches]: which result of the step; -1: not computed */
     int                 asked;    /* the first result that was asked for */
     const est_tensor  **values;   /* [fed.n + ask->feeds.n] */
+    bool                watched;  /* a NaN of its loss is found on the device (est_plan_watch) */
 } est_loop_variant;
 
 typedef enum est_loop_phase { LOOP_BEGINS, LOOP_RUNS, LOOP_ENDED } est_loop_phase;
@@ -75,6 +76,8 @@ struct est_loop {
     int64_t        reached;               /* the highest global step of a run that succeeded; -1: none did */
     int            recoveries, fruitless; /* since then, see EST_RECOVERIES_MAX and FRUITLESS_MAX */
     double         loss;
+    est_step      *far_loss; /* the step whose result 0 it is, still on a device; NULL: `loss` is it */
+    bool           watched;  /* of the last run */
     bool           stop;
     bool           over;      /* it stops because the job has ended */
     bool           rejoined;  /* the last step was none: it has rejoined the other workers */

@@ -7,6 +7,7 @@
 
 #include "base/options.h"
 #include "base/signals.h"
+#include "estoc/devices.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
 #include "train/loop_state.h"
@@ -104,25 +105,60 @@ static int64_t row_of(const est_field *field, int64_t i)
     return row;
 }
 
+/* The fed tensor of a component, or its splits: of the run that has failed on a device, or of the last one. */
+static est_tensor *fed_tensor(const est_loop *loop, const est_loop_feed *of, bool splits)
+{
+    const est_flight_failure *failure = loop->session != NULL ? est_session_failure(loop->session) : NULL;
+    const est_field          *field;
+
+    if (failure == NULL || !failure->failed) {
+        field = &loop->batch[of->replica * est_loop_components(loop) + of->component];
+        return splits ? field->splits : field->values;
+    }
+    for (int k = 0; k < loop->spec.n_feeds && k < failure->n_feeds; k++) {
+        const est_loop_feed *feed = &loop->feeds[k];
+
+        if (feed->replica == of->replica && feed->component == of->component && feed->splits == splits && !feed->rows &&
+            feed->value == NULL) {
+            return failure->feeds[k];
+        }
+    }
+    return NULL;
+}
+
+static bool is_not_finite(const est_field *field, const char *name, char text[EST_LOOP_TEXT_MAX])
+{
+    for (int64_t i = 0; i < est_tensor_count(field->values); i++) {
+        double value = float_at(field->values, i);
+
+        if (isfinite(value)) continue;
+        snprintf(text, EST_LOOP_TEXT_MAX, "feature or label %s is %g in row %" PRId64 " of the batch", name, value,
+                 row_of(field, i));
+        return true;
+    }
+    return false;
+}
+
 const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MAX])
 {
-    text[0] = '\0';
-    for (int k = 0; k < loop->spec.n_feeds && loop->values != NULL; k++) {
-        const est_loop_feed *feed  = &loop->feeds[k];
-        const est_field     *field = &loop->batch[feed->replica * est_loop_components(loop) + feed->component];
-        const est_component *of    = est_dataset_component(loop->spec.input, feed->component);
+    bool found = false;
 
-        if (loop->values[k] == NULL || field->values == NULL || feed->rows || feed->value != NULL ||
+    text[0] = '\0';
+    for (int k = 0; k < loop->spec.n_feeds && loop->values != NULL && !found; k++) {
+        const est_loop_feed *feed   = &loop->feeds[k];
+        const est_component *of     = est_dataset_component(loop->spec.input, feed->component);
+        est_tensor          *values = fed_tensor(loop, feed, false), *splits = fed_tensor(loop, feed, true);
+        est_field            here   = { 0 };
+
+        if (loop->values[k] == NULL || values == NULL || feed->rows || feed->value != NULL ||
             (of->dtype != EST_F32 && of->dtype != EST_F64))
             continue;
-        for (int64_t i = 0; i < est_tensor_count(field->values); i++) {
-            double value = float_at(field->values, i);
-
-            if (isfinite(value)) continue;
-            snprintf(text, EST_LOOP_TEXT_MAX, "feature or label %s is %g in row %" PRId64 " of the batch", of->name,
-                     value, row_of(field, i));
-            return text;
+        if (est_tensor_to_host(values, &here.values) == EST_OK &&
+            (splits == NULL || est_tensor_to_host(splits, &here.splits) == EST_OK)) {
+            found = is_not_finite(&here, of->name, text);
         }
+        est_tensor_free(here.values);
+        est_tensor_free(here.splits);
     }
     return text;
 }
@@ -285,7 +321,13 @@ double est_loop_scalar(const est_loop *loop, int i)
 
 double est_loop_loss(const est_loop *loop)
 {
-    return loop != NULL ? loop->loss : NAN;
+    if (loop == NULL) return NAN;
+    return loop->far_loss != NULL ? est_step_scalar(loop->far_loss, 0) : loop->loss;
+}
+
+bool est_loop_is_watched(const est_loop *loop)
+{
+    return loop->watched;
 }
 
 int64_t est_loop_global_step(const est_loop *loop)
