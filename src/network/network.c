@@ -489,15 +489,21 @@ void est_network_call(est_network *network, est_features inputs, bool training, 
     if (status != EST_OK) (void)est_graph_poison(inputs.graph, status);
 }
 
+/* Workers exchange variables in the memory of the host. */
+static est_strings devices_of(const est_network *network)
+{
+    static const char *const cpu[] = { "/cpu:0" };
+
+    return est_strategy_replicas(network->strategy).across_workers ? (est_strings){ cpu, 1 } : est_strategy_devices(network->strategy);
+}
+
 static est_status build(est_network *network)
 {
     est_network_view view;
 
     EST_TRY(est_graph_create(network->seed, &network->graph));
     (void)est_graph_precision(network->graph, network->precision);
-    if (network->strategy != NULL && network->strategy->device[0] != '\0') {
-        est_graph_device(network->graph, network->strategy->device);
-    }
+    est_strategy_pin(network->strategy, network->graph, 0);
     network->batch = est_network_placeholders(network, network->graph);
     view           = (est_network_view){ network, network->graph, &network->batch };
     if (network->batch.values != NULL) {
@@ -506,8 +512,9 @@ static est_status build(est_network *network)
     (void)est_global_step(network->graph);
     EST_TRY(est_graph_status(network->graph));
     if (est_network_is_coordinated(network)) return EST_OK;
-    EST_TRY(est_session_create(
-        network->graph, EST_SESSION(.threads = network->threads, .devices = EST_STRINGS("/cpu:0")), &network->session));
+    EST_TRY(est_session_create(network->graph,
+                               EST_SESSION(.threads = network->threads, .devices = devices_of(network)),
+                               &network->session));
     return est_session_init(network->session);
 }
 

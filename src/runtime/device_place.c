@@ -108,6 +108,7 @@ typedef struct variables {
     const est_store         *store;
     int32_t                 *first; /* per handle: the first of the same variable */
     int32_t                 *at;    /* per first handle: a device, or EST_HERE */
+    bool                     may_move;
 } variables;
 
 static int32_t device_number(const est_device_choice *c, const est_device *device)
@@ -198,8 +199,12 @@ static est_status place(variables *v, est_store *store)
         est_var            *var;
 
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
-        if (v->at[id] != EST_HERE && est_store_find(store, est_node_string(def, "shared_name")) == NULL) {
+        var = est_store_find(store, est_node_string(def, "shared_name"));
+        if (v->at[id] != EST_HERE && var == NULL) {
             EST_TRY(est_store_add_on(store, def, v->choice->devices[v->at[id]]));
+        } else if (v->may_move && var != NULL && v->first[id] == id && v->at[id] == EST_HERE && !var->elsewhere &&
+                   var->device->runs != NULL) {
+            EST_TRY(est_store_move_here(var));
         } else {
             EST_TRY(est_store_variable(store, def, &var));
         }
@@ -207,10 +212,11 @@ static est_status place(variables *v, est_store *store)
     return EST_OK;
 }
 
-est_status est_device_place_variables(const est_device_choice *choice, const est_graph *graph, est_store *store)
+est_status est_device_place_variables(const est_device_choice *choice, const est_graph *graph, est_store *store,
+                                      bool may_move)
 {
     size_t     n = (size_t)est_graph_size(graph) + 1;
-    variables  v = { choice, graph, store, est_alloc(sizeof(int32_t) * n), est_alloc(sizeof(int32_t) * n) };
+    variables  v = { choice, graph, store, est_alloc(sizeof(int32_t) * n), est_alloc(sizeof(int32_t) * n), may_move };
     est_status status;
 
     if (choice->n == 0) {

@@ -160,9 +160,10 @@ est_remote *est_local_devices_remote(est_local_devices *devices)
     return &devices->remote;
 }
 
-est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph, est_store *store)
+est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph, est_store *store,
+                                       bool may_move)
 {
-    return est_device_place_variables(&devices->choice, graph, store);
+    return est_device_place_variables(&devices->choice, graph, store, may_move);
 }
 
 const est_device *est_local_devices_queue(const est_local_devices *devices, int task, est_queue **out)

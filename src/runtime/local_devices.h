@@ -7,7 +7,8 @@
  * device are its borders. Unlike those of tasks, variables on a device are in the session's store.
  *
  *   D1  A variable is on a device if it holds floats, is not a dynamic embedding's, and the device has kernels for all
- *       operations that touch it; those of one operation are on the same device. It stays where it is made.
+ *       operations that touch it; those of one operation are on the same device. It stays where it is made, but that it
+ *       moves to the host when the graph has grown by what the device cannot run and no plan uses it yet.
  *   D2  An operation on a variable runs where the variable is. Any other runs on the device it is pinned to, or on the
  *       first of the session, if that has a kernel for its types; else on the host (soft placement).
  *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
@@ -27,9 +28,10 @@ est_remote *est_local_devices_remote(est_local_devices *devices);
 /* After a step that has failed: waits for all that was started. */
 void est_local_devices_abandon(est_local_devices *devices);
 
-/* Makes the variables of the graph that are not in the store yet, each on its device (D1). */
+/* Makes the variables of the graph that are not in the store yet, each on its device (D1). may_move: no plan uses those
+ * that are. */
 EST_MUST_CHECK est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph,
-                                                      est_store *store);
+                                                      est_store *store, bool may_move);
 
 /* The plan of a segment on its device; options: of the step. */
 EST_MUST_CHECK est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment,
@@ -53,7 +55,7 @@ typedef struct est_device_choice {
 } est_device_choice;
 
 EST_MUST_CHECK est_status est_device_place_variables(const est_device_choice *choice, const est_graph *graph,
-                                                     est_store *store);
+                                                     est_store *store, bool may_move);
 struct est_partition_step;
 EST_MUST_CHECK est_status est_device_place_nodes(const est_device_choice *choice, const struct est_partition_step *step,
                                                  int32_t *task);

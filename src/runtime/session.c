@@ -42,6 +42,7 @@ struct est_session {
     bool                owns_pool;
     est_store          *store;
     est_step           *steps;
+    bool                has_plans; /* of callers, which may still use variables (est_session_plan) */
     uint64_t            seed;
     uint64_t            n_runs;
     int32_t             n_nodes_seen; /* variables of nodes below this are in the store */
@@ -85,7 +86,7 @@ static est_status find_variables(est_session *s)
         EST_TRY(est_place_variables(s->graph, s->options.remote, s->store));
     }
     if (s->devices != NULL && s->n_nodes_seen < est_graph_size(s->graph)) {
-        EST_TRY(est_local_devices_variables(s->devices, s->graph, s->store));
+        EST_TRY(est_local_devices_variables(s->devices, s->graph, s->store, s->steps == NULL && !s->has_plans));
     }
     for (; s->n_nodes_seen < est_graph_size(s->graph); s->n_nodes_seen++) {
         const est_node_def *def = est_graph_node(s->graph, s->n_nodes_seen);
@@ -330,6 +331,7 @@ est_status est_session_plan(est_session *session, const est_io *io, est_pool *po
 
     options.pool = pool;
     EST_TRY(find_variables(session));
+    session->has_plans = true;
     EST_TRY(est_plan_create(session->graph, io, session->store, &options, &plan));
     status = fill_tables(session, plan);
     if (status != EST_OK) {

@@ -224,6 +224,24 @@ est_status est_store_add_on(est_store *store, const est_node_def *handle, const 
     return status;
 }
 
+est_status est_store_move_here(est_var *var)
+{
+    size_t     bytes = value_bytes(&var->value);
+    void      *here  = est_device_cpu.zalloc(&est_device_cpu, bytes);
+    est_status status;
+
+    if (here == NULL) return est_no_memory();
+    status = var->device->copy_out(var->device, here, var->value.data, bytes);
+    if (status != EST_OK) {
+        est_device_cpu.free(&est_device_cpu, here);
+        return status;
+    }
+    var->device->free(var->device, var->value.data);
+    var->device     = &est_device_cpu;
+    var->value.data = here;
+    return EST_OK;
+}
+
 /* Only what is known of it here; it is not in the store yet. */
 static est_status make_elsewhere(const char *name, est_dtype dtype, const est_shape *shape, int task, est_var **out)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strategies of one process: default, one_device, mirrored and central_storage. All CPUs of a process share one
- * memory, so that variables have one copy; the strategies differ in how many replicas they have, and in where those
- * are pinned. A run needs nothing beyond what strategy/run.c does by itself. */
+ * The strategies of one process: default, one_device, mirrored and central_storage. Variables have one copy: all CPUs
+ * of a process share one memory, and of several GPUs the first has them, or the host with central_storage. The
+ * strategies differ in how many replicas they have, and in where those are pinned. A run needs nothing beyond what
+ * strategy/run.c does by itself. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -11,44 +12,89 @@
 #include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "device/devices.h"
 #include "graph/device_name.h"
 #include "strategy/run.h"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
-/* The number of a CPU. */
-static est_status cpu_number(const char *strategy, const char *device, int *out)
+/* A device of this process: its kind, in capitals, and its number. CPUs have any number, GPUs must be there. */
+static est_status find_device(const char *strategy, const char *device, const char **kind, int *number)
 {
-    est_device_task d;
+    est_device_task   d;
+    const est_device *found;
 
     if (device == NULL || device[0] == '\0') {
         return est_fail(EST_INVALID_ARGUMENT, "%s: a device is missing; write \"/cpu:0\"", strategy);
     }
     EST_TRY(est_device_name_check(device));
-    d = est_device_name_task(device);
-    if (strcasecmp(d.kind, "cpu") != 0 || d.number < 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "%s: there is no device \"%s\" here; this build computes on CPUs: write \"/cpu:0\", \"/cpu:1\"",
-                        strategy, device);
+    d     = est_device_name_task(device);
+    found = strcasecmp(d.kind, "cpu") == 0 ? &est_device_cpu : est_device_find(d.kind, d.number);
+    if (found == NULL || d.number < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: there is no device \"%s\" here%s%s; write \"/cpu:0\", \"/cpu:1\"",
+                        strategy, device, est_device_missing()[0] != '\0' ? ": " : "", est_device_missing());
     }
-    *out = d.number;
+    *kind   = found->kind;
+    *number = d.number;
     return EST_OK;
 }
 
 static est_status check_devices(const char *strategy, est_strings devices)
 {
     for (int i = 0; i < devices.n; i++) {
-        int mine, other;
+        const char *kind, *other_kind;
+        int         mine, other;
 
-        EST_TRY(cpu_number(strategy, devices.data[i], &mine));
+        EST_TRY(find_device(strategy, devices.data[i], &kind, &mine));
         for (int k = 0; k < i; k++) {
-            EST_TRY(cpu_number(strategy, devices.data[k], &other));
-            if (mine != other) continue;
+            EST_TRY(find_device(strategy, devices.data[k], &other_kind, &other));
+            if (mine != other || kind != other_kind) continue;
             return est_fail(EST_INVALID_ARGUMENT, "%s: no duplicates are allowed among devices: \"%s\" and \"%s\"",
                             strategy, devices.data[k], devices.data[i]);
         }
     }
     return EST_OK;
+}
+
+/* Keeps those that run by themselves; all are, or none is. */
+static est_status take_devices(est_strategy *s, const char *strategy, est_strings devices)
+{
+    for (int i = 0; i < devices.n; i++) {
+        const char *kind;
+        int         number;
+
+        EST_TRY(find_device(strategy, devices.data[i], &kind, &number));
+        if (strcmp(kind, "CPU") == 0 ? s->n_devices > 0 : s->n_devices < i || i == EST_DEVICES_MAX) {
+            return est_fail(EST_INVALID_ARGUMENT, "%s: \"%s\" beside \"%s\"; name CPUs alone, or up to %d GPUs alone",
+                            strategy, devices.data[i], devices.data[0], EST_DEVICES_MAX);
+        }
+        if (strcmp(kind, "CPU") == 0) continue;
+        s->device_list[i] = s->devices[i];
+        (void)snprintf(s->devices[s->n_devices++], sizeof s->devices[0], "/device:%s:%d", kind, number);
+    }
+    return EST_OK;
+}
+
+est_strings est_strategy_devices(const est_strategy *strategy)
+{
+    if (strategy == NULL || strategy->n_devices == 0) return (est_strings){ 0 };
+    return (est_strings){ strategy->device_list, strategy->n_devices };
+}
+
+/* What holds a variable, or is asked for the place of one, is the host's. */
+static const char *keep_variables(est_node node, const char *op, const char *device, void *user)
+{
+    (void)node;
+    (void)user;
+    return strcmp(op, "VarHandleOp") == 0 ? "/device:CPU:0" : device;
+}
+
+void est_strategy_pin(const est_strategy *strategy, est_graph *graph, int replica)
+{
+    if (strategy == NULL) return;
+    if (strategy->device[0] != '\0') est_graph_device(graph, strategy->device);
+    if (strategy->n_devices > 1) est_graph_device(graph, strategy->devices[replica % strategy->n_devices]);
+    if (strategy->host_variables && strategy->n_devices > 0) est_graph_device_fn(graph, keep_variables, NULL);
 }
 
 /* How many replicas a list of devices and a number of replicas say together. */
@@ -75,10 +121,11 @@ void est_devices_text(est_strings devices, int n, const char *task, est_strbuf *
 {
     est_strbuf_append(out, "(");
     for (int i = 0; i < n; i++) {
-        int number = i;
+        const char *kind   = "CPU";
+        int         number = i;
 
-        if (i < devices.n && cpu_number("", devices.data[i], &number) != EST_OK) number = i;
-        est_strbuf_printf(out, "%s'%s/device:CPU:%d'", i > 0 ? ", " : "", task, number);
+        if (i < devices.n && find_device("", devices.data[i], &kind, &number) != EST_OK) number = i;
+        est_strbuf_printf(out, "%s'%s/device:%s:%d'", i > 0 ? ", " : "", task, kind, number);
     }
     est_strbuf_append(out, n == 1 ? ",)" : ")");
 }
@@ -157,12 +204,18 @@ const est_strategy est_default_strategy = { .ops  = &est_default_ops,
 
 /* --- constructors ------------------------------------------------------------------------------------------------- */
 
-static est_status make_local(const est_strategy_ops *ops, int replicas, est_strategy **out)
+static est_status make_local(const est_strategy_ops *ops, int replicas, est_strings devices, est_strategy **out)
 {
     est_strategy *s = est_zalloc(sizeof *s);
+    est_status    status;
 
     if (s == NULL) return est_no_memory();
     est_strategy_init(s, ops, replicas);
+    status = take_devices(s, ops->name, devices);
+    if (status != EST_OK) {
+        est_strategy_free(s);
+        return status;
+    }
     *out = s;
     return EST_OK;
 }
@@ -170,12 +223,13 @@ static est_status make_local(const est_strategy_ops *ops, int replicas, est_stra
 est_status est_one_device_strategy(const char *device, est_strategy **out)
 {
     est_strategy *s;
+    const char   *kind;
     int           number;
 
     EST_REQUIRE(out);
-    EST_TRY(cpu_number("one_device", device, &number));
-    EST_TRY(make_local(&est_one_device_ops, 1, &s));
-    (void)snprintf(s->device, sizeof s->device, "/device:CPU:%d", number);
+    EST_TRY(find_device("one_device", device, &kind, &number));
+    EST_TRY(make_local(&est_one_device_ops, 1, EST_STRINGS(device), &s));
+    (void)snprintf(s->device, sizeof s->device, "/device:%s:%d", kind, number);
     *out = s;
     return EST_OK;
 }
@@ -188,7 +242,7 @@ est_status est_mirrored_strategy(const est_mirrored_options *options, est_strate
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_mirrored_options), options, &o));
     EST_TRY(est_count_replicas("mirrored", o.devices, o.replicas, &n));
-    EST_TRY(make_local(&est_mirrored_ops, n, out));
+    EST_TRY(make_local(&est_mirrored_ops, n, o.devices, out));
     log_devices(o.devices, n);
     say_if_one("mirrored", o.devices.n, n);
     return EST_OK;
@@ -197,13 +251,22 @@ est_status est_mirrored_strategy(const est_mirrored_options *options, est_strate
 est_status est_central_storage_strategy(const est_central_storage_options *options, est_strategy **out)
 {
     est_central_storage_options o;
+    const char                 *kind;
     int                         n, number;
 
     EST_REQUIRE(out);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_central_storage_options), options, &o));
     EST_TRY(est_count_replicas("central_storage", o.compute_devices, o.replicas, &n));
-    if (o.parameter_device != NULL) EST_TRY(cpu_number("central_storage", o.parameter_device, &number));
-    EST_TRY(make_local(&est_central_storage_ops, n, out));
+    if (o.parameter_device != NULL) {
+        EST_TRY(find_device("central_storage", o.parameter_device, &kind, &number));
+        if (strcmp(kind, "CPU") != 0) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "central_storage: parameter_device is \"%s\"; the host keeps the variables: \"/cpu:0\"",
+                            o.parameter_device);
+        }
+    }
+    EST_TRY(make_local(&est_central_storage_ops, n, o.compute_devices, out));
+    (*out)->host_variables = true;
     say_if_one("central_storage", o.compute_devices.n, n);
     return EST_OK;
 }

@@ -111,6 +111,9 @@ est_status est_run_prepare(est_run *run, est_loop_spec *spec)
 
     spec->session.remote       = run->remote;
     spec->session.communicator = run->communicator;
+    if (run->remote == NULL && run->communicator == NULL && est_strategy_devices(run->strategy).n > 0) {
+        spec->session.devices = est_strategy_devices(run->strategy);
+    }
     spec->n_replicas           = run->self.replicas;
     spec->strategy.shared      = run->remote != NULL;
     spec->strategy.turn        = trains && ops->turn != NULL ? run_turn : NULL;

@@ -111,7 +111,7 @@ static est_status build_replica(int replica, void *user)
     const job          *j       = user;
     est_replica_context context = context_of(j->strategy, j->graph, est_graph_replicas(j->graph), replica);
 
-    if (j->strategy != NULL && j->strategy->device[0] != '\0') est_graph_device(j->graph, j->strategy->device);
+    est_strategy_pin(j->strategy, j->graph, replica);
     j->results[replica] = j->fn(&context, j->user);
     return EST_OK; /* builders poison the graph on failure */
 }

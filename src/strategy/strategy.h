@@ -23,6 +23,7 @@
 #include "base/strbuf.h"
 #include "estoc/strategy.h"
 #include "graph/replicas.h"
+#include "device/devices.h"
 #include "train/loop.h"
 
 typedef struct est_run          est_run; /* strategy/run.h */
@@ -51,6 +52,13 @@ struct est_strategy {
     est_self                self;       /* task NULL: its user says which task this is */
     est_resolver           *resolver;   /* of its cluster, freed with the strategy; NULL: none */
     char                    device[64]; /* that replicas are pinned to; "": any */
+
+    /* The devices that run by themselves (device/device.h) of its replicas, in turn; n_devices 0: none. With
+     * host_variables what holds variables stays with the host. */
+    char        devices[EST_DEVICES_MAX][EST_DEVICE_NAME_MAX];
+    const char *device_list[EST_DEVICES_MAX]; /* the same */
+    int         n_devices;
+    bool        host_variables;
 };
 
 struct est_strategy_ops {
@@ -143,6 +151,12 @@ extern const est_strategy_ops est_multi_worker_ops;
 extern const est_strategy        est_default_strategy;
 extern const est_strategy *const est_default_parameter_server;
 const est_strategy              *est_strategy_for(const est_strategy *strategy, const est_task *task);
+
+/* The devices of sessions that run what was built with it; zeroed: the default. NULL: no strategy. */
+est_strings est_strategy_devices(const est_strategy *strategy);
+
+/* Pins what is built from now on to the device of a replica, or to none. NULL: no strategy. */
+void est_strategy_pin(const est_strategy *strategy, est_graph *graph, int replica);
 
 const char *est_strategy_name(const est_strategy *strategy); /* "parameter_server"; NULL: "default" */
 

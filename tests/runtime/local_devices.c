@@ -279,8 +279,63 @@ TEST(check_numerics_names_the_node)
     assert_nothing_left();
 }
 
+/* --- a device without some kernels -------------------------------------------------------------------------------- */
+
+static const est_kernel *all_but_adagrad(const est_op *op)
+{
+    return strcmp(op->name, "ResourceApplyAdagrad") == 0 ? NULL : op->cpu;
+}
+
+static est_device limited;
+
+/* The graph grows after its variables were made: one that is updated by what the device cannot run moves to the host,
+ * with its value, unless a step uses it already. */
+TEST(variable_moves_to_the_host)
+{
+    for (int prepared = 0; prepared < 2; prepared++) {
+        est_graph        *g;
+        est_session      *s;
+        est_node          w, loss, train;
+        est_step         *step;
+        est_tensor       *before, *after;
+        est_variable_part part;
+
+        assert_ok(est_graph_create(3, &g));
+        w    = est_weight(g, "w", EST_SHAPE(4), NULL);
+        loss = est_mean(est_square(est_read_variable(w)));
+        assert_ok(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:2")), &s));
+        assert_ok(est_session_init(s));
+        assert_ok(est_session_variable_part(s, "w", 0, &part));
+        assert_string_equal(part.device, "/job:localhost/replica:0/task:0/device:GPU:2");
+        assert_ok(est_session_read(s, "w", &before));
+        if (prepared) assert_ok(est_session_prepare(s, EST_NO_NODES, EST_NODES(loss), EST_NO_NODES, &step));
+        train = est_minimize(est_adagrad(0.1, NULL), loss, NULL);
+        if (prepared) {
+            assert_int_equal(est_session_init(s), EST_OK);
+            assert_int_equal(est_session_prepare(s, EST_NO_NODES, EST_NO_NODES, EST_NODES(train), &step),
+                             EST_UNIMPLEMENTED);
+        } else {
+            assert_ok(est_session_init(s));
+            assert_ok(est_session_variable_part(s, "w", 0, &part));
+            assert_string_equal(part.device, "/job:localhost/replica:0/task:0/device:CPU:0");
+            assert_ok(est_session_read(s, "w", &after));
+            assert_memory_equal(est_tensor_data(before), est_tensor_data(after), est_tensor_bytes(before));
+            est_tensor_free(after);
+            assert_ok(est_session_prepare(s, EST_NO_NODES, EST_NODES(loss), EST_NODES(train), &step));
+            assert_ok(est_step_run(step, NULL));
+        }
+        est_tensor_free(before);
+        est_session_free(s);
+        est_graph_free(g);
+    }
+    assert_nothing_left();
+}
+
 int main(void)
 {
-    est_devices_use(est_far_devices, 2);
+    limited         = *est_far_devices[0];
+    limited.number  = 2;
+    limited.kernels = all_but_adagrad;
+    est_devices_use((const est_device *const[]){ est_far_devices[0], est_far_devices[1], &limited }, 3);
     return est_test_run(NULL, NULL);
 }

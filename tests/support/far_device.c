@@ -294,8 +294,8 @@ static void run_one(est_queue *q, const work *w)
 {
     est_status status = EST_OK;
 
-    if (q->error.status != EST_OK) return; /* only this thread sets it, and it is cleared when all is done */
     if (w->kind == COPY && w->bytes > 0) memcpy(w->to, w->from, w->bytes);
+    if (q->error.status != EST_OK) return; /* only this thread sets it, and it is cleared when all is done */
     if (w->kind == LAUNCH) {
         status = run_kernel(w);
         pthread_mutex_lock(&lock);
