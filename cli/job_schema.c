@@ -380,6 +380,15 @@ static const job_field run_fields[] = {
     { "precision", JOB_ENUM, AT(config.precision), "mixed_bfloat16: layers multiply numbers rounded to bfloat16, "
       "and keep variables and sums in float32", "float32", .words = precisions },
     { "threads", JOB_INT, AT(config.threads), "absent: ESTOC_NUM_THREADS, else the cores", .min = 1, .max = 1024 },
+    { "devices", JOB_TEXTS, AT(config.devices), "devices that compute beside the CPU, as /gpu:0; /cpu:0: none; absent: "
+      "GPU 0 where there is one" },
+    { "soft_placement", JOB_BOOL, AT(config.no_soft_placement), "what cannot run on the device that it is pinned to runs "
+      "on the CPU", "true", .negated = true },
+    { "log_device_placement", JOB_BOOL, AT(config.log_device_placement), "log where each operation runs", "false" },
+    { "tf32", JOB_BOOL, AT(config.no_tf32), "products of float32 on a GPU use 10 bits of each fraction", "true",
+      .negated = true },
+    { "device_memory_limit", JOB_INT, AT(config.device_memory_limit), "bytes that this process takes of each GPU; "
+      "absent: what there is", .min = 1, .max = 1e15 },
     { NULL }
 };
 

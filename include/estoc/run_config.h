@@ -12,8 +12,12 @@
  *
  *     intra_op_parallelism_threads      .threads
  *     inter_op_parallelism_threads      none: one pool runs large operations in parts, small ones side by side
- *     allow_soft_placement              always on: a task's one device runs what is pinned to another, too
- *     gpu_options, device_count         none: a task has one device
+ *     allow_soft_placement              .no_soft_placement
+ *     log_device_placement              .log_device_placement
+ *     gpu_options.visible_device_list,  .devices; the variable CUDA_VISIBLE_DEVICES
+ *     device_count
+ *     gpu_options.allow_growth          always on: memory of a GPU is taken as it is needed
+ *     per_process_gpu_memory_fraction   .device_memory_limit, in bytes
  *     graph_options                     none: the passes over a graph are always on
  *     device_filters, cluster_def       none: a task talks to parameter servers only
  *
@@ -84,6 +88,14 @@ typedef struct est_run_config {
      * one of these */
     const est_resolver *resolver;
     est_precision       precision; /* of model_fn's layers; 0: float32. Exports are made in float32 */
+
+    /* Of the sessions of this task (estoc/session.h); copied. A task that trains with others runs on the CPU. A strategy
+     * with devices of its own says which, in training */
+    est_strings devices;              /* "/gpu:0"; zeroed: GPU 0 where there is one, "/cpu:0": the CPU alone */
+    bool        no_soft_placement;    /* true: an operation that cannot run on the device it is pinned to is an error */
+    bool        log_device_placement; /* true: logs where each operation runs */
+    bool        no_tf32;              /* true: products of float32 on a GPU use all their bits */
+    int64_t     device_memory_limit;  /* bytes that this process takes of each GPU; 0: what there is */
 } est_run_config;
 
 #define EST_RUN_CONFIG(...) (&(const est_run_config){ .struct_size = EST_STRUCT_SIZE(est_run_config), __VA_ARGS__ })

@@ -48,6 +48,9 @@ typedef struct est_session_options {
     bool        no_soft_placement;    /* true: an operation that cannot run on the device it is pinned to is an error */
     bool        log_device_placement; /* true: logs where each operation runs */
     bool        no_tf32; /* true: products of float32 on a GPU use all their bits; false: TF32, as TensorFlow has it */
+    /* bytes that this process takes of each of these devices, whoever asks for them; 0: as before, at first all there
+     * are. Memory is taken as it is needed, never all of it */
+    int64_t device_memory_limit;
 } est_session_options;
 
 #define EST_SESSION(...)                                                                                               \

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <mutex>
+#include <unordered_map>
+
 #include "cuda/gemm.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/launchers.h"
@@ -54,13 +57,58 @@ static est_status check(int error, const char *what)
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
+/* What was allocated, by address, for the limit of each GPU. */
+static std::mutex                         memory_lock; /* guards what follows */
+static std::unordered_map<void *, size_t> blocks;
+static size_t                             taken[GPUS_MAX], limits[GPUS_MAX]; /* limit 0: none */
+
+/* Whether so many bytes more may be taken; if so they are. */
+static bool take(int gpu, size_t bytes)
+{
+    std::lock_guard<std::mutex> guard(memory_lock);
+
+    if (limits[gpu] > 0 && (bytes > limits[gpu] || taken[gpu] > limits[gpu] - bytes)) return false;
+    taken[gpu] += bytes;
+    return true;
+}
+
+static void give_back(int gpu, size_t bytes)
+{
+    std::lock_guard<std::mutex> guard(memory_lock);
+
+    taken[gpu] -= bytes;
+}
+
+static void gpu_limit(const est_device *device, size_t bytes)
+{
+    std::lock_guard<std::mutex> guard(memory_lock);
+
+    limits[device->number] = bytes;
+}
+
 static void *gpu_alloc(const est_device *device, size_t bytes)
 {
     void *p = NULL;
 
-    if (cudaSetDevice(device->number) == cudaSuccess && cudaMalloc(&p, bytes > 0 ? bytes : 1) == cudaSuccess) return p;
+    if (bytes == 0) bytes = 1;
+    if (!take(device->number, bytes)) return NULL;
+    if (cudaSetDevice(device->number) == cudaSuccess && cudaMalloc(&p, bytes) == cudaSuccess) {
+        std::lock_guard<std::mutex> guard(memory_lock);
+
+        blocks[p] = bytes;
+        return p;
+    }
     (void)cudaGetLastError();
+    give_back(device->number, bytes);
     return NULL;
+}
+
+static void forget_block(const est_device *device, void *p)
+{
+    std::lock_guard<std::mutex> guard(memory_lock);
+
+    taken[device->number] -= blocks[p];
+    blocks.erase(p);
 }
 
 static void gpu_free(const est_device *device, void *p)
@@ -68,6 +116,7 @@ static void gpu_free(const est_device *device, void *p)
     if (p == NULL || cudaSetDevice(device->number) != cudaSuccess) return;
     (void)cudaDeviceSynchronize();
     (void)cudaFree(p);
+    forget_block(device, p);
 }
 
 static void *gpu_zalloc(const est_device *device, size_t bytes)
@@ -588,6 +637,7 @@ static void find_gpus(void)
         gpu->copy_in                 = gpu_copy_in;
         gpu->copy_out                = gpu_copy_out;
         gpu->memory                  = gpu_memory;
+        gpu->limit                   = gpu_limit;
         gpu->runs                    = &gpu_runs;
         gpu_list[plugin.n_devices++] = gpu;
     }

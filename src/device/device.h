@@ -104,6 +104,9 @@ struct est_device {
     /* Bytes that are free and all there are. */
     void (*memory)(const est_device *device, size_t *free, size_t *total);
 
+    /* From now on alloc and zalloc give no more than so many bytes of what is allocated at a time. NULL: not possible. */
+    void (*limit)(const est_device *device, size_t bytes);
+
     const est_device_runs *runs; /* NULL: its memory is the process's own, and kernels compute where they are called */
 };
 

@@ -229,6 +229,15 @@ static const char *transport_of(const est_run_config *config)
     return strcmp(config->protocol, "grpc+verbs") == 0 ? "ucx" : config->protocol;
 }
 
+est_session_options est_estimator_session(const est_estimator *estimator)
+{
+    const est_run_config *c = &estimator->config;
+
+    return *EST_SESSION(.threads = c->threads, .check_numerics = c->check_numerics, .devices = c->devices,
+                        .no_soft_placement = c->no_soft_placement, .log_device_placement = c->log_device_placement,
+                        .no_tf32 = c->no_tf32, .device_memory_limit = c->device_memory_limit);
+}
+
 /* Evaluations have one replica a worker: those of a process would only share its processor. */
 est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpose)
 {

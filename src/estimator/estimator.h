@@ -44,6 +44,9 @@ void est_estimator_own(est_estimator *estimator, void *object, void (*free_fn)(v
 /* The strategy of the configuration for a mode; NULL: none. */
 const est_strategy *est_estimator_strategy(const est_estimator *estimator, est_mode mode);
 
+/* The options of its sessions. */
+est_session_options est_estimator_session(const est_estimator *estimator);
+
 /* A run of the strategy for training or for evaluation, filled from the configuration. */
 est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpose);
 

@@ -141,9 +141,7 @@ static est_status open_loop(evaluation *e, est_loop **out)
     for (int i = 0; i < e->model->metrics.n; i++) updates[i] = metrics[i].metric.update;
     spec = (est_loop_spec){ .graph      = e->model->graph,
                             .model_dir  = e->estimator->model_dir,
-                            .session    = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
-                                            .threads        = e->estimator->config.threads,
-                                            .check_numerics = e->estimator->config.check_numerics },
+                            .session    = est_estimator_session(e->estimator),
                             .input      = e->input,
                             .feeds      = e->model->feeds.data,
                             .n_feeds    = e->model->feeds.n,

@@ -62,9 +62,7 @@ static est_status open_loop(estimator_predictions *p)
     EST_TRY(choose(p, &fetches));
     return est_loop_open(&(est_loop_spec){ .graph      = p->model->graph,
                                            .model_dir  = p->estimator->model_dir,
-                                           .session    = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
-                                                           .threads        = p->estimator->config.threads,
-                                                           .check_numerics = p->estimator->config.check_numerics },
+                                           .session    = est_estimator_session(p->estimator),
                                            .input      = p->input,
                                            .feeds      = p->model->feeds.data,
                                            .n_feeds    = p->model->feeds.n,

@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "cluster/cluster.h"
 #include "format/number.h"
+#include "graph/device_name.h"
 #include "strategy/strategy.h"
 
 #define SAVE_SUMMARY_STEPS            100
@@ -301,6 +303,28 @@ static void log_config(const est_run_config *c, const est_task *task)
     est_strbuf_clear(&text);
 }
 
+static est_status keep_devices(est_arena *arena, est_run_config *c)
+{
+    const char **list;
+
+    EST_REQUIRE_LIST("RunConfig: devices", c->devices);
+    list = est_arena_alloc(arena, sizeof(const char *) * ((size_t)c->devices.n + 1));
+    if (list == NULL) return est_no_memory();
+    for (int i = 0; i < c->devices.n; i++) {
+        list[i] = c->devices.data[i];
+        if (list[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "RunConfig: device %d is NULL", i);
+        EST_TRY(est_device_name_check(list[i]));
+        EST_TRY(keep(arena, &list[i]));
+    }
+    if (c->device_memory_limit < 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "RunConfig: device_memory_limit is %" PRId64 "; write a number of bytes, or 0 for no limit",
+                        c->device_memory_limit);
+    }
+    c->devices.data = c->devices.n > 0 ? list : NULL;
+    return EST_OK;
+}
+
 est_status est_run_config_resolve(const est_run_config *given, const char *model_dir, est_arena *arena,
                                   est_resolver **resolver, est_run_config *out)
 {
@@ -314,6 +338,7 @@ est_status est_run_config_resolve(const est_run_config *given, const char *model
     EST_TRY(take_distribute(&c));
     EST_TRY(keep(arena, &c.cluster_json));
     EST_TRY(keep(arena, &c.protocol));
+    EST_TRY(keep_devices(arena, &c));
     EST_TRY(find_task(&c, &found));
     if (given == NULL) est_log_info("Using default config.");
     status = check_strategies(&c, est_resolver_task(found));
@@ -407,6 +432,17 @@ static void put_task(est_strbuf *out, const est_task *task)
     }
 }
 
+static void put_devices(est_strbuf *out, est_strings devices)
+{
+    if (devices.n == 0) {
+        put_raw(out, "devices", NULL);
+        return;
+    }
+    est_strbuf_append(out, "\"devices\": [");
+    for (int i = 0; i < devices.n; i++) est_strbuf_printf(out, "%s\"%s\"", i > 0 ? ", " : "", devices.data[i]);
+    est_strbuf_append(out, "], ");
+}
+
 void est_run_config_text(const est_run_config *c, const est_task *task, est_strbuf *out)
 {
     est_strbuf_append(out, "{");
@@ -440,5 +476,14 @@ void est_run_config_text(const est_run_config *c, const est_task *task, est_strb
         put_raw(out, "protocol", NULL);
     }
     put_bool(out, "device_fn", c->device_fn != NULL);
+    put_devices(out, c->devices);
+    put_bool(out, "no_soft_placement", c->no_soft_placement);
+    put_bool(out, "log_device_placement", c->log_device_placement);
+    put_bool(out, "no_tf32", c->no_tf32);
+    if (c->device_memory_limit > 0) {
+        est_strbuf_printf(out, "\"device_memory_limit\": %" PRId64 ", ", c->device_memory_limit);
+    } else {
+        put_raw(out, "device_memory_limit", NULL);
+    }
     put_task(out, task);
 }

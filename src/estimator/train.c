@@ -326,13 +326,9 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 
 static est_status open_loop(est_training *t, est_loop **out)
 {
-    const est_run_config *config = &t->estimator->config;
-    est_loop_spec         spec   = { .graph       = t->model->graph,
+    est_loop_spec spec = { .graph       = t->model->graph,
                                      .model_dir   = t->estimator->model_dir,
-                                     .session     = { .struct_size    = EST_STRUCT_SIZE(est_session_options),
-                                                      .threads        = config->threads,
-                                                      .seed           = graph_seed(t),
-                                                      .check_numerics = config->check_numerics },
+                                     .session     = est_estimator_session(t->estimator),
                                      .input       = t->input,
                                      .feeds       = t->model->feeds.data,
                                      .n_feeds     = t->model->feeds.n,
@@ -350,6 +346,7 @@ static est_status open_loop(est_training *t, est_loop **out)
                                      .extras      = est_training_extras,
                                      .user        = t };
 
+    spec.session.seed = graph_seed(t);
     EST_TRY(est_run_prepare(&t->run, &spec));
     return est_loop_open(&spec, out);
 }

@@ -3,6 +3,8 @@
  * The devices of a session that run by themselves, as tasks of a remote. */
 #include "runtime/local_devices.h"
 
+#include <inttypes.h>
+
 #include "base/alloc.h"
 #include "base/argument.h"
 #include "base/log.h"
@@ -13,6 +15,7 @@
 struct est_local_devices {
     est_remote        remote; /* first */
     est_device_choice choice;
+    int64_t           memory_limit; /* est_session_options */
     const est_device *devices[EST_DEVICES_MAX];
     est_queue        *queues[EST_DEVICES_MAX];
     char              names[EST_DEVICES_MAX][EST_DEVICE_NAME_MAX];
@@ -96,6 +99,7 @@ static est_status add_device(est_local_devices *d, const est_device *device)
 {
     int i = d->choice.n;
 
+    if (d->memory_limit > 0 && device->limit != NULL) device->limit(device, (size_t)d->memory_limit);
     EST_TRY(device->runs->open(device, &d->queues[i]));
     d->devices[i] = device;
     (void)est_device_name(device, d->names[i], sizeof d->names[i]);
@@ -130,8 +134,13 @@ est_status est_local_devices_create(const est_session_options *options, est_loca
     est_status         status;
 
     EST_REQUIRE_LIST("session devices", options->devices);
+    if (options->device_memory_limit < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "device_memory_limit is %" PRId64 "; write a number of bytes, or 0",
+                        options->device_memory_limit);
+    }
     d = est_zalloc(sizeof *d);
     if (d == NULL) return est_no_memory();
+    d->memory_limit = options->device_memory_limit;
     d->remote.ops               = &device_ops;
     d->remote.whole_phases      = true;
     d->choice.devices           = d->devices;

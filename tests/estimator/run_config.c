@@ -692,7 +692,8 @@ TEST(text)
         "\"log_step_count_steps\": null, \"session_creation_timeout_secs\": 7200, \"peer_silence_secs\": 10, \"max_worker_delay_secs\": 60, "
         "\"no_graph_def\": true, \"threads\": null, \"check_numerics\": false, \"no_input_position\": false, "
         "\"no_signals\": false, \"quiet\": false, \"train_distribute\": null, \"eval_distribute\": false, "
-        "\"protocol\": \"grpc+verbs\", \"device_fn\": false, \"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "
+        "\"protocol\": \"grpc+verbs\", \"device_fn\": false, \"devices\": [\"/gpu:0\", \"/gpu:1\"], \"no_soft_placement\": true, "
+        "\"log_device_placement\": false, \"no_tf32\": true, \"device_memory_limit\": 4096, \"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "
         "\"num_ps_replicas\": 0, \"num_worker_replicas\": 0, \"master\": \"\", \"evaluation_master\": \"\", "
         "\"service\": {\"a\": [1, \"b\"]}, \"global_id_in_cluster\": null}";
     resolved  r;
@@ -704,6 +705,8 @@ TEST(text)
     if (resolve(EST_RUN_CONFIG(.model_dir = "a\"b\n", .keep_checkpoint_max = EST_OFF,
                                .keep_checkpoint_every_n_hours = 0.5, .log_step_count_steps = EST_OFF,
                                .no_graph_def = true, .protocol = "grpc+verbs",
+                               .devices = EST_STRINGS("/gpu:0", "/gpu:1"), .no_soft_placement = true, .no_tf32 = true,
+                               .device_memory_limit = 4096,
                                .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": "
                                                "\"evaluator\", \"index\": 2}, \"service\": {\"a\": [1, \"b\"]}}"),
                 NULL, &r) != EST_OK) {

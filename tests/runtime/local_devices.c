@@ -279,6 +279,24 @@ TEST(check_numerics_names_the_node)
     assert_nothing_left();
 }
 
+/* Memory is taken as it is needed, up to a limit. */
+TEST(memory_limit)
+{
+    est_graph   *g;
+    est_session *s;
+
+    assert_ok(est_graph_create(3, &g));
+    (void)est_weight(g, "w", EST_SHAPE(1000, 100), NULL);
+    assert_int_equal(est_session_create(g, EST_SESSION(.device_memory_limit = -1), &s), EST_INVALID_ARGUMENT);
+    assert_int_equal(est_session_create(g, EST_SESSION(.device_memory_limit = 100000), &s), EST_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(est_error_message(), "variable 'w' (400000 bytes)"));
+    assert_ok(est_session_create(g, EST_SESSION(.device_memory_limit = (int64_t)1 << 30), &s));
+    assert_ok(est_session_init(s));
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
 /* --- a device without some kernels -------------------------------------------------------------------------------- */
 
 static const est_kernel *all_but_adagrad(const est_op *op)

@@ -206,23 +206,23 @@ TEST(refused)
     est_strategy *s   = NULL;
     est_resolver *own = NULL;
 
-    expect_refused(est_one_device_strategy("/gpu:0", &s), EST_INVALID_ARGUMENT, "there is no device \"/gpu:0\"");
+    expect_refused(est_one_device_strategy("/gpu:9", &s), EST_INVALID_ARGUMENT, "there is no device \"/gpu:9\"");
     expect_refused(est_one_device_strategy("cpu", &s), EST_INVALID_ARGUMENT, "the device is \"cpu\"");
     expect_refused(est_one_device_strategy(NULL, &s), EST_INVALID_ARGUMENT, "a device is missing");
     expect_refused(est_one_device_strategy("/job:worker", &s), EST_INVALID_ARGUMENT, "there is no device");
     expect_refused(est_one_device_strategy("/cpu:*", &s), EST_INVALID_ARGUMENT, "there is no device");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/device:CPU:0")), &s), EST_INVALID_ARGUMENT,
                    "no duplicates are allowed among devices: \"/cpu:0\" and \"/device:CPU:0\"");
-    expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/gpu:0")), &s), EST_INVALID_ARGUMENT,
-                   "mirrored: there is no device \"/gpu:0\"");
+    expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0", "/gpu:9")), &s), EST_INVALID_ARGUMENT,
+                   "mirrored: there is no device \"/gpu:9\"");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(DEVICES("/cpu:0"), .replicas = 2), &s), EST_INVALID_ARGUMENT,
                    "2 replicas on 1 devices");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(.replicas = -1), &s), EST_INVALID_ARGUMENT, "-1 replicas");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(.replicas = 1000), &s), EST_INVALID_ARGUMENT, "1000 replicas");
     expect_refused(est_mirrored_strategy(EST_MIRRORED(.devices.n = 2), &s), EST_INVALID_ARGUMENT, "devices.n is 2");
     expect_refused(est_mirrored_strategy(&(const est_mirrored_options){ 0 }, &s), EST_INVALID_ARGUMENT, "EST_MIRRORED");
-    expect_refused(est_central_storage_strategy(EST_CENTRAL_STORAGE(.parameter_device = "/gpu:1"), &s),
-                   EST_INVALID_ARGUMENT, "central_storage: there is no device \"/gpu:1\"");
+    expect_refused(est_central_storage_strategy(EST_CENTRAL_STORAGE(.parameter_device = "/gpu:9"), &s),
+                   EST_INVALID_ARGUMENT, "central_storage: there is no device \"/gpu:9\"");
     expect_refused(
         est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.communication = EST_COMMUNICATION_NCCL), &s),
         EST_UNIMPLEMENTED, "NCCL is for GPUs");

@@ -112,15 +112,18 @@ static block *take_block(size_t bytes)
     return b;
 }
 
+static size_t taken, limit_bytes = SIZE_MAX; /* guarded by `lock` */
+
 static void *far_allocate(size_t bytes, int fill)
 {
-    block *b;
+    block *b = NULL;
 
     pthread_once(&once, make_memory);
     bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     pthread_mutex_lock(&lock);
-    b = take_block(bytes);
+    if (bytes <= limit_bytes && taken <= limit_bytes - bytes) b = take_block(bytes);
     if (b != NULL) {
+        taken += bytes;
         b->next = used;
         used    = b;
         counts.blocks++;
@@ -156,7 +159,8 @@ static void far_free(const est_device *device, void *p)
     while (*at != NULL && far_base + (*at)->offset != p) at = &(*at)->next;
     b = *at;
     assert(b != NULL);
-    *at     = b->next;
+    *at = b->next;
+    taken -= b->bytes;
     b->next = unused;
     unused  = b;
     counts.blocks--;
@@ -194,6 +198,14 @@ static est_status copy_out(const est_device *device, void *to, const void *from,
     (void)device;
     memcpy(to, near(from), bytes);
     return EST_OK;
+}
+
+static void set_limit(const est_device *device, size_t bytes)
+{
+    (void)device;
+    pthread_mutex_lock(&lock);
+    limit_bytes = bytes;
+    pthread_mutex_unlock(&lock);
 }
 
 static void memory(const est_device *device, size_t *available, size_t *total)
@@ -635,7 +647,7 @@ static const est_device_runs far_runs = {
     {                                                                                                                  \
         .kind = "GPU", .number = number_, .description = "the CPU, far away", .alignment = ALIGNMENT,                  \
         .alloc = far_alloc, .zalloc = far_zalloc, .free = far_free, .alloc_staging = alloc_staging,                    \
-        .free_staging = free_staging, .copy_in = copy_in, .copy_out = copy_out, .memory = memory, .runs = &far_runs,   \
+        .free_staging = free_staging, .copy_in = copy_in, .copy_out = copy_out, .memory = memory, .limit = set_limit, .runs = &far_runs,   \
     }
 
 static const est_device far_device_0 = FAR_DEVICE(0), far_device_1 = FAR_DEVICE(1);
