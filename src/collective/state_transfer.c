@@ -9,7 +9,8 @@
  *   ST1  The source may be lost on the way, and a rank that had variables must still have them then. A value that is
  *        equal is received over itself, which changes no bit; another one is received into a staging buffer, and copied
  *        when all values have arrived. Only without memory for the buffer is it overwritten at once: a rank that does
- *        not get all values then is partial, and has no variables until it does. */
+ *        not get all values then is partial, and has no variables until it does. Values of variables on a device that
+ *        runs by itself always travel from and to such a buffer. */
 #include <math.h>
 #include <string.h>
 
@@ -51,13 +52,26 @@ typedef struct inventory {
     int      n;
 } inventory;
 
-/* Of the value; draws all of its rows. */
-static uint64_t fingerprint_of(est_var *var, est_pool *pool)
+static bool is_far(const est_var *var)
 {
-    est_view stored = est_var_stored(var);
+    return var->device->runs != NULL;
+}
 
-    est_lazy_draw_all(var, pool);
-    return est_fingerprint64(stored.data, (size_t)stored.count * est_dtype_size(stored.dtype));
+/* Of the value; draws all of its rows. */
+static est_status fingerprint_of(est_var *var, est_pool *pool, uint64_t *out)
+{
+    est_view    stored = est_var_stored(var);
+    est_tensor *copy   = NULL;
+
+    if (is_far(var)) {
+        EST_TRY(est_var_read(var, pool, &copy));
+        stored.data = est_tensor_mutable_data(copy);
+    } else {
+        est_lazy_draw_all(var, pool);
+    }
+    *out = est_fingerprint64(stored.data, (size_t)stored.count * est_dtype_size(stored.dtype));
+    est_tensor_free(copy);
+    return EST_OK;
 }
 
 static est_status write_inventory(est_session *session, est_var *const *vars, int n, est_wire_writer *out)
@@ -65,12 +79,14 @@ static est_status write_inventory(est_session *session, est_var *const *vars, in
     est_wire_put_u64(out, RUNS, est_session_run_count(session));
     est_wire_put_string(out, TERMS, est_graph_terms(est_session_graph(session)));
     for (int i = 0; i < n; i++) {
-        est_var *var = vars[i];
+        est_var *var         = vars[i];
+        uint64_t fingerprint = 0;
         size_t   mark;
 
         if (var->elsewhere)
             return est_fail(EST_INVALID_ARGUMENT, "variable '%s' is stored by another task: it cannot be transferred",
                             var->name);
+        if (var->initialized) EST_TRY(fingerprint_of(var, est_session_pool(session), &fingerprint));
         mark = est_wire_begin(out, VARIABLE);
         est_wire_put_string(out, NAME, var->name);
         est_wire_put_i64(out, DTYPE, var->value.dtype);
@@ -78,7 +94,7 @@ static est_status write_inventory(est_session *session, est_var *const *vars, in
         est_wire_put_bool(out, KEYED, var->rows != NULL);
         est_wire_put_i64(out, KEYS, var->rows != NULL ? var->rows->n : 0);
         est_wire_put_bool(out, HAS_VALUE, var->initialized);
-        if (var->initialized) est_wire_put_u64(out, FINGERPRINT, fingerprint_of(var, est_session_pool(session)));
+        if (var->initialized) est_wire_put_u64(out, FINGERPRINT, fingerprint);
         est_wire_end(out, mark);
     }
     return est_wire_writer_status(out);
@@ -284,20 +300,33 @@ static bool is_other(const transfer *t, int i)
     return is_new(t, i) && (var->rows != NULL ? var->rows->n > 0 : var->initialized);
 }
 
-/* Keeps ST1. */
-static void choose_places(transfer *t)
+/* Whether a value is received into the buffer, or sent from it. */
+static bool is_staged(const transfer *t, int i)
 {
-    size_t bytes = 0;
+    return is_other(t, i) || (t->moves[i].wanted && is_far(t->vars[i]));
+}
 
-    for (int i = 0; i < t->from.n; i++) bytes += is_other(t, i) ? bytes_of(t, i) : 0;
+/* Keeps ST1. */
+static est_status choose_places(transfer *t)
+{
+    size_t bytes   = 0;
+    bool   has_far = false;
+
+    for (int i = 0; i < t->from.n; i++) {
+        has_far = has_far || (t->moves[i].wanted && is_far(t->vars[i]));
+        bytes += is_staged(t, i) ? bytes_of(t, i) : 0;
+    }
     if (bytes > 0) t->staging = est_alloc(bytes);
+    if (has_far && bytes > 0 && t->staging == NULL) return est_no_memory();
     bytes = 0;
     for (int i = 0; i < t->from.n; i++) {
         t->moves[i].to = t->vars[i]->value.data;
-        if (!is_other(t, i) || t->staging == NULL) continue;
+        if (!is_staged(t, i) || t->staging == NULL) continue;
         t->moves[i].to = t->staging + bytes;
         bytes += bytes_of(t, i);
+        if (is_source(t)) EST_TRY(est_var_get(t->vars[i], NULL, 0, t->vars[i]->value.count, t->moves[i].to));
     }
+    return EST_OK;
 }
 
 /* Called before a value is received. */
@@ -395,7 +424,11 @@ static est_status take_values(est_store *store, const transfer *t)
         if (t->moves[i].to == data) continue;
         *t->partial = true;
         est_cow_keep_all(t->vars[i]);
-        memcpy(data, t->moves[i].to, bytes_of(t, i));
+        if (is_far(t->vars[i])) {
+            EST_TRY(est_var_put(t->vars[i], 0, t->vars[i]->value.count, t->moves[i].to));
+        } else {
+            memcpy(data, t->moves[i].to, bytes_of(t, i));
+        }
     }
     for (int i = 0; (set = est_store_keys(store, i)) != NULL; i++) {
         if (!is_changed(t, set)) continue;
@@ -449,7 +482,7 @@ static est_status receive_all(est_session *session, transfer *t)
 
     EST_TRY(check_keys(t));
     EST_TRY(est_session_store(session, &store));
-    choose_places(t);
+    EST_TRY(choose_places(t));
     if (is_source(t)) return broadcast_all(t);
     for (int i = 0; i < t->from.n; i++) {
         if (is_new(t, i)) est_lazy_overwritten(t->vars[i]);
@@ -505,19 +538,6 @@ static est_status transfer_variables(est_membership *m, est_session *session, in
     return status;
 }
 
-/* Variables travel from and to the memory of the host. */
-static est_status check_devices(est_var *const *vars, int n)
-{
-    for (int i = 0; i < n; i++) {
-        if (vars[i]->device->runs == NULL) continue;
-        return est_fail(EST_UNIMPLEMENTED,
-                        "variable '%s' is on the device %s:%d, and workers share variables in the memory of the host; "
-                        "create the session with a communicator, or with .devices = EST_STRINGS(\"/cpu:0\")",
-                        vars[i]->name, vars[i]->device->kind, vars[i]->device->number);
-    }
-    return EST_OK;
-}
-
 est_status est_membership_transfer(est_membership *m, est_session *session, int source)
 {
     est_var  **vars;
@@ -529,8 +549,7 @@ est_status est_membership_transfer(est_membership *m, est_session *session, int 
         return est_fail(EST_INVALID_ARGUMENT, "state transfer from rank %d of %d", source, m->agreed.members.n);
     if (m->agreed.members.n == 1) return EST_OK;
     EST_TRY(abort_on_failure(m, est_shared_variables(session, &vars, &n)));
-    status = abort_on_failure(m, check_devices(vars, n));
-    if (status == EST_OK) status = transfer_variables(m, session, source, vars, n);
+    status = transfer_variables(m, session, source, vars, n);
     est_free(vars);
     return status;
 }

@@ -489,14 +489,6 @@ void est_network_call(est_network *network, est_features inputs, bool training, 
     if (status != EST_OK) (void)est_graph_poison(inputs.graph, status);
 }
 
-/* Workers exchange variables in the memory of the host. */
-static est_strings devices_of(const est_network *network)
-{
-    static const char *const cpu[] = { "/cpu:0" };
-
-    return est_strategy_replicas(network->strategy).across_workers ? (est_strings){ cpu, 1 } : est_strategy_devices(network->strategy);
-}
-
 static est_status build(est_network *network)
 {
     est_network_view view;
@@ -513,7 +505,7 @@ static est_status build(est_network *network)
     EST_TRY(est_graph_status(network->graph));
     if (est_network_is_coordinated(network)) return EST_OK;
     EST_TRY(est_session_create(network->graph,
-                               EST_SESSION(.threads = network->threads, .devices = devices_of(network)),
+                               EST_SESSION(.threads = network->threads, .devices = est_strategy_devices(network->strategy)),
                                &network->session));
     return est_session_init(network->session);
 }

@@ -97,12 +97,12 @@ static est_status find_variables(est_session *s)
     return EST_OK;
 }
 
-/* Other tasks and workers see variables in the memory of the host. */
+/* Other tasks hold variables in the memory of the host. */
 static est_status find_devices(est_session *s)
 {
     est_strings names = s->options.devices;
 
-    if (s->options.remote == NULL && s->options.communicator == NULL) {
+    if (s->options.remote == NULL) {
         EST_TRY(est_local_devices_create(&s->options, &s->devices));
         if (s->devices != NULL) EST_TRY(est_flights_create(s->devices, &s->flights));
     } else {
@@ -112,7 +112,7 @@ static est_status find_devices(est_session *s)
             EST_TRY(est_device_name_check(names.data[i]));
             if (strcasecmp(est_device_name_task(names.data[i]).kind, "CPU") == 0) continue;
             return est_fail(EST_UNIMPLEMENTED,
-                            "a session with tasks of a cluster or with other workers runs on the CPU, not on \"%s\"",
+                            "a session with tasks of a cluster runs on the CPU, not on \"%s\"",
                             names.data[i]);
         }
     }

@@ -9,6 +9,7 @@
 #include "kernels/copy_on_write.h"
 #include "kernels/key_rows.h"
 #include "runtime/session.h"
+#include "support/far_device.h"
 #include "support/fault_loop.h"
 #include "support/membership_test.h"
 #include "support/nn_test.h"
@@ -383,6 +384,7 @@ TEST(snapshot)
     est_cow   *cow;
     float      loss;
 
+    EST_CPU_ONLY();
     crew_make(&c, 2, NULL);
     crew_start_all(&c);
     for (int i = 0; i < 2; i++) {

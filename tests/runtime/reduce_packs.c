@@ -7,6 +7,7 @@
 #include "estoc/estoc.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
+#include "support/far_device.h"
 #include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
@@ -221,6 +222,7 @@ TEST(packs_leave_early)
     est_plan            *plan;
     int                  first_begin = -1, last_product = -1, n_begins = 0, first_end = -1, first_write = -1;
 
+    EST_CPU_ONLY();
     memory_communicator_of(communicator, 0)->bytes_per_pack = 16;
     assert_ok(est_session_create(
         m.graph, EST_SESSION(.threads = 1, .communicator = memory_communicator_of(communicator, 0)), &session));
