@@ -401,6 +401,15 @@ static uint64_t next_seed(const est_session *s)
     return s->seed + 0x9e3779b97f4a7c15u * (s->n_runs + 1);
 }
 
+/* Waits for runs that nobody has waited for, before one that is waited for. */
+static est_status begin_run(est_session *s, const est_plan *plan)
+{
+    EST_TRY(est_session_settle(s));
+    est_flights_forget(s->flights);
+    est_plan_ran(plan);
+    return EST_OK;
+}
+
 est_status est_step_run(est_step *step, const est_tensor *const *feeds)
 {
     EST_REQUIRE(step);
@@ -410,11 +419,9 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
     est_session *s = step->session;
     est_status   status;
 
-    EST_TRY(est_session_settle(s));
-    if (s->flights != NULL) est_flights_forget(s->flights);
+    if (s->flights != NULL) EST_TRY(begin_run(s, step->plan));
     EST_TRY(fill_tables(s, step->plan));
     EST_TRY(take_turn(step));
-    est_plan_ran(step->plan);
     status = est_plan_run(step->plan, feeds, next_seed(s));
     if (status == EST_OK) status = complete_step(step);
     if (status != EST_OK) return fail_run(s, step->plan, status);
@@ -473,7 +480,9 @@ est_plan *est_step_plan(est_step *step)
 /* Result i, which is brought here if it is still on a device. NULL: there is no such one, or its run has failed. */
 static const est_view *look(const est_step *step, int i)
 {
-    if (step == NULL || (est_plan_is_unseen(step->plan, i) && !est_flights_look(step->session->flights, step->plan))) {
+    if (step == NULL) return NULL;
+    if (step->plan->ahead != NULL && est_plan_is_unseen(step->plan, i) &&
+        !est_flights_look(step->session->flights, step->plan)) {
         return NULL;
     }
     return est_plan_fetch(step->plan, i);
