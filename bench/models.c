@@ -176,8 +176,8 @@ static void measure(bench_model *m, const options *o, est_session *session)
     machine = bench_machine_measure(pool);
     floor   = m->flops / machine.flops > m->bytes / machine.bytes_per_sec ? m->flops / machine.flops
                                                                           : m->bytes / machine.bytes_per_sec;
-    (void)printf("{\"peer\":\"estoc\",\"model\":\"%s\",\"threads\":%d,\"mode\":\"%s\",\"batch\":%" PRId64 ",",
-                 m->name, est_pool_threads(pool), o->device == NULL ? "session" : mode_of(o), m->batch);
+    (void)printf("{\"peer\":\"estoc\",\"model\":\"%s\",\"threads\":%d,\"mode\":\"%s\",\"batch\":%" PRId64 ",", m->name,
+                 est_pool_threads(pool), o->device == NULL ? "session" : mode_of(o), m->batch);
     print_rate("steps_per_sec", contest[0].secs);
     if (o->device == NULL) print_rate("kernel_floor", contest[1].secs);
     (void)printf("\"machine_floor\":%.2f,\"gflops_peak\":%.1f,\"gb_per_sec\":%.1f,"

@@ -82,11 +82,12 @@ EST_API EST_MUST_CHECK est_status est_strategy_remote(const est_strategy *strate
 /* After everything that was built with it. NULL is fine. */
 EST_API void est_strategy_free(est_strategy *strategy);
 
-/* Every operation on one device, "/cpu:0"; for programs that are written for replicas and use one. */
+/* Every operation on one device, "/cpu:0" or "/gpu:0"; for programs that are written for replicas and use one. */
 EST_API EST_MUST_CHECK est_status est_one_device_strategy(const char *device, est_strategy **out);
 
-/* Devices are CPUs, "/cpu:0" or "/device:CPU:0", no two the same. "/cpu:1" is the same processor: all CPUs of a process
- * share one memory, so variables have one copy, and one thread pool. */
+/* Devices are CPUs, "/cpu:0" or "/device:CPU:0", or GPUs that are there (estoc/devices.h), "/gpu:0"; no two the same.
+ * "/cpu:1" is the same processor: all CPUs of a process share one memory and one thread pool. Variables have one copy:
+ * of several GPUs the first has them, and values cross through the host. */
 typedef struct est_mirrored_options {
     size_t      struct_size; /* filled by EST_MIRRORED */
     est_strings devices;     /* one for each replica; zeroed: CPUs from 0 on. Copied */

@@ -396,7 +396,7 @@ static __global__ void count_run(est_reporter reporter, const void *watched, boo
 
 static est_status launch_count(est_queue *q, const est_recording *r)
 {
-    est_call   c       = {};
+    est_call    c       = {};
     const void *watched = r != NULL ? r->watched : NULL;
 
     c.stream = q->stream;

@@ -10,7 +10,8 @@
  *
  * Failures of kernels: what a kernel finds wrong while it runs (an id out of range) is known later. From then on no
  * kernel of an op that writes variables changes anything, also in what was enqueued after it, until a `wait` reports
- * the failure: so the host may enqueue several runs ahead. est_error_word is how kernels of a GPU do that; a device whose kernels are the CPU's has no need of it.
+ * the failure: so the host may enqueue several runs ahead. est_error_word is how kernels of a GPU do that; a device
+ * whose kernels are the CPU's has no need of it.
  *
  * Threading: a device, any thread; a queue and its recordings, one thread at a time. */
 #ifndef EST_DEVICE_DEVICE_H
@@ -104,7 +105,7 @@ struct est_device {
     /* Bytes that are free and all there are. */
     void (*memory)(const est_device *device, size_t *free, size_t *total);
 
-    /* From now on alloc and zalloc give no more than so many bytes of what is allocated at a time. NULL: not possible. */
+    /* From now on alloc and zalloc fail where more than so many bytes would be allocated at a time. NULL: never. */
     void (*limit)(const est_device *device, size_t bytes);
 
     const est_device_runs *runs; /* NULL: its memory is the process's own, and kernels compute where they are called */

@@ -327,24 +327,24 @@ static est_status initialize(void *user, est_loop *loop, int64_t *global_step)
 static est_status open_loop(est_training *t, est_loop **out)
 {
     est_loop_spec spec = { .graph       = t->model->graph,
-                                     .model_dir   = t->estimator->model_dir,
-                                     .session     = est_estimator_session(t->estimator),
-                                     .input       = t->input,
-                                     .feeds       = t->model->feeds.data,
-                                     .n_feeds     = t->model->feeds.n,
-                                     .loss        = t->model->loss,
-                                     .global_step = t->step_after,
-                                     .targets     = { &t->model->train_op, 1 },
-                                     .summaries   = t->summaries,
-                                     .shown       = t->model->summaries.data,
-                                     .n_shown     = t->model->summaries.n,
-                                     .hooks       = { t->hooks, t->n_hooks },
-                                     .given       = t->given,
-                                     .n_given     = t->options->hooks.n,
-                                     .runs_ahead  = true,
-                                     .initialize  = initialize,
-                                     .extras      = est_training_extras,
-                                     .user        = t };
+                           .model_dir   = t->estimator->model_dir,
+                           .session     = est_estimator_session(t->estimator),
+                           .input       = t->input,
+                           .feeds       = t->model->feeds.data,
+                           .n_feeds     = t->model->feeds.n,
+                           .loss        = t->model->loss,
+                           .global_step = t->step_after,
+                           .targets     = { &t->model->train_op, 1 },
+                           .summaries   = t->summaries,
+                           .shown       = t->model->summaries.data,
+                           .n_shown     = t->model->summaries.n,
+                           .hooks       = { t->hooks, t->n_hooks },
+                           .given       = t->given,
+                           .n_given     = t->options->hooks.n,
+                           .runs_ahead  = true,
+                           .initialize  = initialize,
+                           .extras      = est_training_extras,
+                           .user        = t };
 
     spec.session.seed = graph_seed(t);
     EST_TRY(est_run_prepare(&t->run, &spec));

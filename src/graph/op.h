@@ -113,9 +113,9 @@ typedef struct est_call {
 
     /* Of a launcher (device/device.h). On a device every address above is the device's: views, scratch, run_seed. A
      * resource input's data is still an est_var of the host, whose value.data is the device's. */
-    void           *stream; /* where to launch; NULL: the CPU */
-    est_error_word *error;  /* of the queue, for kernels that check or that write variables */
-    int32_t         item;   /* the place of the call in its recording, for that */
+    void           *stream;  /* where to launch; NULL: the CPU */
+    est_error_word *error;   /* of the queue, for kernels that check or that write variables */
+    int32_t         item;    /* the place of the call in its recording, for that */
     bool            no_tf32; /* products of float32 use all their bits (est_session_options) */
 } est_call;
 

@@ -504,9 +504,9 @@ static est_status build(est_network *network)
     (void)est_global_step(network->graph);
     EST_TRY(est_graph_status(network->graph));
     if (est_network_is_coordinated(network)) return EST_OK;
-    EST_TRY(est_session_create(network->graph,
-                               EST_SESSION(.threads = network->threads, .devices = est_strategy_devices(network->strategy)),
-                               &network->session));
+    EST_TRY(est_session_create(
+        network->graph, EST_SESSION(.threads = network->threads, .devices = est_strategy_devices(network->strategy)),
+        &network->session));
     return est_session_init(network->session);
 }
 

@@ -53,7 +53,8 @@ static void gather_inputs(est_plan *plan, est_item *item, bool running)
         est_value      *value = &plan->items[slot->maker].out_value[slot->output];
         item->in_shape[i]     = item->call.in[i]->shape;
         item->in_value[i]     = value->n >= 0 ? value : NULL;
-        if (running && !value_known(value) && !is_end(item)) item->in_value[i] = read_value(item->call.in[i], &item->in_read[i]);
+        if (running && !value_known(value) && !is_end(item))
+            item->in_value[i] = read_value(item->call.in[i], &item->in_read[i]);
     }
 }
 

@@ -140,7 +140,7 @@ est_status est_local_devices_create(const est_session_options *options, est_loca
     }
     d = est_zalloc(sizeof *d);
     if (d == NULL) return est_no_memory();
-    d->memory_limit = options->device_memory_limit;
+    d->memory_limit             = options->device_memory_limit;
     d->remote.ops               = &device_ops;
     d->remote.whole_phases      = true;
     d->choice.devices           = d->devices;
@@ -206,8 +206,8 @@ est_status est_local_devices_enter(est_local_devices *devices, const est_segment
     if (s == NULL) return est_no_memory();
     s->in     = est_zalloc(sizeof *s->in * n);
     s->fed_on = est_zalloc(sizeof *s->fed_on * n);
-    status    = s->in != NULL && s->fed_on != NULL ? est_plan_create(segment->graph, &segment->io, store, &own, &s->plan)
-                                                   : est_no_memory();
+    status = s->in != NULL && s->fed_on != NULL ? est_plan_create(segment->graph, &segment->io, store, &own, &s->plan)
+                                                : est_no_memory();
     if (status != EST_OK) {
         leave(s);
         return status;

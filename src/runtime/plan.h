@@ -153,16 +153,16 @@ typedef struct est_plan {
     est_remote_binding *part_bindings;
     int                 n_parts;
     /* Where fed tensors lie: NULL in memory of the host. fed_on itself is NULL if the plan has no parts. */
-    const est_device  **fed_on;     /* [n_feeds] */
-    bool               *fed_here;   /* [n_feeds]: the host looks at it, so that one of a device is copied */
-    est_tensor        **fed_copies; /* [n_feeds]: those copies */
-    est_plan_ahead     *ahead;      /* NULL: its runs are waited for */
-    bool                runs_ahead; /* the run under way is not */
-    est_recorder       *recorder; /* on a device that runs by itself (runtime/record.h); NULL: runs are est_plan_run */
-    est_exchange       *exchange; /* with other workers; NULL: none */
-    bool                check_numerics;
-    uint64_t            run_seed;
-    est_trace          *trace; /* NULL: never recorded */
+    const est_device **fed_on;     /* [n_feeds] */
+    bool              *fed_here;   /* [n_feeds]: the host looks at it, so that one of a device is copied */
+    est_tensor       **fed_copies; /* [n_feeds]: those copies */
+    est_plan_ahead    *ahead;      /* NULL: its runs are waited for */
+    bool               runs_ahead; /* the run under way is not */
+    est_recorder      *recorder;   /* on a device that runs by itself (runtime/record.h); NULL: runs are est_plan_run */
+    est_exchange      *exchange;   /* with other workers; NULL: none */
+    bool               check_numerics;
+    uint64_t           run_seed;
+    est_trace         *trace; /* NULL: never recorded */
 } est_plan;
 
 /* Plans `io` of `graph` over the variables in `store`. */

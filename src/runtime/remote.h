@@ -97,7 +97,7 @@ typedef struct est_remote_ops {
     /* Waits for the outputs that come here, which are borrowed until the next start and not copied. */
     EST_MUST_CHECK est_status (*finish)(est_remote_segment *segment, const est_view **out);
 
-    /* The same without waiting, for a run ahead (runtime/run_ahead.h): where the outputs will be. NULL: not possible. */
+    /* The same without waiting, for a run ahead (runtime/run_ahead.h): where outputs will be. NULL: not possible. */
     EST_MUST_CHECK est_status (*expect)(est_remote_segment *segment, const est_view **out);
 
     /* Waits for, or gives up, all segments that were started and not finished: their inputs are the caller's again. */

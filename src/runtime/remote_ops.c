@@ -30,8 +30,7 @@ static est_status wait_for(est_call *c)
     est_remote_binding *b = c->state;
 
     if (b->finished) return EST_OK;
-    EST_TRY(b->ahead != NULL && *b->ahead ? b->ops->expect(b->segment, &b->got)
-                                          : b->ops->finish(b->segment, &b->got));
+    EST_TRY(b->ahead != NULL && *b->ahead ? b->ops->expect(b->segment, &b->got) : b->ops->finish(b->segment, &b->got));
     b->finished = true;
     return EST_OK;
 }

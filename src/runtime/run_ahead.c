@@ -16,8 +16,8 @@
 struct est_plan_ahead {
     est_var **kept; /* [n_kept]: variables that the host part changes */
     int       n_kept;
-    int       task;   /* the device of all parts */
-    bool     *far;    /* [n_fetches]: made by a device */
+    int       task; /* the device of all parts */
+    bool     *far;  /* [n_fetches]: made by a device */
     enum {
         RESULTS_HERE,
         RESULTS_FAR, /* of the last run: not here yet */
@@ -242,8 +242,8 @@ static est_status fail_flight(est_flights *f, est_status status, const est_node_
     for (int i = 0; i < f->n; i++) flight_at(f, i)->plan->ahead->results = RESULTS_LOST;
     if (back < f->n) copy_kept(flight_at(f, back)->plan->ahead, flight_at(f, back)->kept, true);
     est_flights_forget(f);
-    f->failure = (est_flight_failure){ true, is_nan, failed->run + (uint64_t)back, failed->feeds, failed->n_feeds };
-    failed->feeds   = NULL;
+    f->failure    = (est_flight_failure){ true, is_nan, failed->run + (uint64_t)back, failed->feeds, failed->n_feeds };
+    failed->feeds = NULL;
     failed->n_feeds = failed->n_feeds_max = 0;
     for (int i = 1; i < f->n; i++) drop_feeds(flight_at(f, i)->feeds, &flight_at(f, i)->n_feeds);
     f->n = 0;

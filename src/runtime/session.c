@@ -111,8 +111,7 @@ static est_status find_devices(est_session *s)
             if (names.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
             EST_TRY(est_device_name_check(names.data[i]));
             if (strcasecmp(est_device_name_task(names.data[i]).kind, "CPU") == 0) continue;
-            return est_fail(EST_UNIMPLEMENTED,
-                            "a session with tasks of a cluster runs on the CPU, not on \"%s\"",
+            return est_fail(EST_UNIMPLEMENTED, "a session with tasks of a cluster runs on the CPU, not on \"%s\"",
                             names.data[i]);
         }
     }

@@ -114,11 +114,11 @@ est_status est_run_prepare(est_run *run, est_loop_spec *spec)
     if (run->remote == NULL && run->communicator == NULL && est_strategy_devices(run->strategy).n > 0) {
         spec->session.devices = est_strategy_devices(run->strategy);
     }
-    spec->n_replicas           = run->self.replicas;
-    spec->strategy.shared      = run->remote != NULL;
-    spec->strategy.turn        = trains && ops->turn != NULL ? run_turn : NULL;
-    spec->strategy.rejoin      = trains && ops->rejoin != NULL ? run_rejoin : NULL;
-    spec->strategy.user        = run;
+    spec->n_replicas      = run->self.replicas;
+    spec->strategy.shared = run->remote != NULL;
+    spec->strategy.turn   = trains && ops->turn != NULL ? run_turn : NULL;
+    spec->strategy.rejoin = trains && ops->rejoin != NULL ? run_rejoin : NULL;
+    spec->strategy.user   = run;
     return ops->prepare != NULL ? ops->prepare(run, spec) : EST_OK;
 }
 

@@ -21,9 +21,9 @@
 #define EST_STRATEGY_STRATEGY_H
 
 #include "base/strbuf.h"
+#include "device/devices.h"
 #include "estoc/strategy.h"
 #include "graph/replicas.h"
-#include "device/devices.h"
 #include "train/loop.h"
 
 typedef struct est_run          est_run; /* strategy/run.h */

@@ -209,7 +209,8 @@ static est_status hook_after_run(est_hook *hook, est_loop *loop)
 {
     checkpoint_hook *own = EST_CONTAINER_OF(hook, checkpoint_hook, hook);
 
-    if (!est_timer_due(&own->timer, est_loop_global_step(loop))) return EST_OK; /* first: to look at the loss may wait */
+    if (!est_timer_due(&own->timer, est_loop_global_step(loop)))
+        return EST_OK; /* first: to look at the loss may wait */
     return is_spoiled(own, loop) ? EST_OK : save(own, loop);
 }
 

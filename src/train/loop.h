@@ -113,9 +113,9 @@ typedef struct est_loop_spec {
     int                        given,
         n_given; /* the first of them that the caller of the library gave, and how many: errors use his numbers */
 
-    /* true: on a device that runs by itself a run that no hook wants a value of is not waited for (est_step_start). What
-     * hooks ask for waits: the loss, variables. A run that has failed is reported up to four later, with its number,
-     * and the loop is where it was then. */
+    /* true: on a device that runs by itself a run that no hook wants a value of is not waited for (est_step_start).
+     * What hooks ask for waits: the loss, variables. A run that has failed is reported up to four later, with its
+     * number, and the loop is where it was then. */
     bool runs_ahead;
 
     /* Gives the variables of est_loop_session their values, and the input its position (est_loop_input), and says the

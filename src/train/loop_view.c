@@ -148,7 +148,7 @@ const char *est_loop_not_finite(const est_loop *loop, char text[EST_LOOP_TEXT_MA
         const est_loop_feed *feed   = &loop->feeds[k];
         const est_component *of     = est_dataset_component(loop->spec.input, feed->component);
         est_tensor          *values = fed_tensor(loop, feed, false), *splits = fed_tensor(loop, feed, true);
-        est_field            here   = { 0 };
+        est_field            here = { 0 };
 
         if (loop->values[k] == NULL || values == NULL || feed->rows || feed->value != NULL ||
             (of->dtype != EST_F32 && of->dtype != EST_F64))

@@ -45,7 +45,8 @@ static est_status model(est_model *m, est_mode mode, const void *params)
     est_node x = est_model_feature(m, "x"), y = est_model_label(m, "y"), loss;
 
     (void)mode, (void)params;
-    loss = est_mean(est_sparse_softmax_xent(est_dense(est_dense(x, 6, EST_DENSE(.activation = est_relu)), CLASSES, NULL), y));
+    loss = est_mean(
+        est_sparse_softmax_xent(est_dense(est_dense(x, 6, EST_DENSE(.activation = est_relu)), CLASSES, NULL), y));
     est_model_loss(m, loss);
     est_model_minimize(m, est_adagrad(0.1, NULL), loss);
     return est_model_status(m);
@@ -70,11 +71,12 @@ static est_estimator *make(const char *device, const char *at)
 {
     est_estimator *e;
 
-    assert_ok(est_estimator_create(
-        model,
-        EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = at, .devices = EST_STRINGS(device), .seed = 5, .quiet = true,
-                                               .cluster_json = "{}", .save_checkpoints_steps = 1000, .threads = 1)),
-        &e));
+    assert_ok(
+        est_estimator_create(model,
+                             EST_ESTIMATOR(.config = EST_RUN_CONFIG(.model_dir = at, .devices = EST_STRINGS(device),
+                                                                    .seed = 5, .quiet = true, .cluster_json = "{}",
+                                                                    .save_checkpoints_steps = 1000, .threads = 1)),
+                             &e));
     return e;
 }
 
@@ -93,7 +95,7 @@ static void assert_same_checkpoints(void)
 {
     static const char *const names[] = { "dense/kernel",   "dense/kernel/Adagrad",   "dense/bias",
                                          "dense_1/kernel", "dense_1/kernel/Adagrad", "global_step" };
-    est_checkpoint *a, *b;
+    est_checkpoint          *a, *b;
 
     assert_ok(est_checkpoint_open(dir[0], &a));
     assert_ok(est_checkpoint_open(dir[1], &b));

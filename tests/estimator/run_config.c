@@ -707,8 +707,8 @@ TEST(text)
                                .no_graph_def = true, .protocol = "grpc+verbs",
                                .devices = EST_STRINGS("/gpu:0", "/gpu:1"), .no_soft_placement = true, .no_tf32 = true,
                                .device_memory_limit = 4096,
-                               .cluster_json = "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": "
-                                               "\"evaluator\", \"index\": 2}, \"service\": {\"a\": [1, \"b\"]}}"),
+                               .cluster_json        = "{\"cluster\": {\"chief\": [\"a:1\"]}, \"task\": {\"type\": "
+                                                      "\"evaluator\", \"index\": 2}, \"service\": {\"a\": [1, \"b\"]}}"),
                 NULL, &r) != EST_OK) {
         fail_msg("%s", est_error_message());
     }

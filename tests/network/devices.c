@@ -31,8 +31,8 @@ static result train(const est_strategy *strategy)
     result       r;
 
     assert_ok(est_network_create(model, EST_NETWORK(.strategy = strategy, .seed = 3, .threads = 1), &r.network));
-    assert_ok(est_network_compile(r.network,
-                                  EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae"))));
+    assert_ok(
+        est_network_compile(r.network, EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae"))));
     assert_ok(est_network_fit(r.network, EST_FIT(.input = d, .epochs = 3, .verbose = EST_VERBOSE_NONE), &r.history));
     assert_ok(est_network_predict(r.network, EST_NETWORK_PREDICT(.input = d), &r.predicted));
     assert_ok(est_network_test_on_batch(r.network, EST_NAMED_TENSORS({ "x", x }, { "y", y }), r.tested));
@@ -145,8 +145,8 @@ TEST(central_storage)
     result        here, far;
 
     assert_ok(est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = 2), &cpus));
-    assert_ok(est_central_storage_strategy(EST_CENTRAL_STORAGE(.compute_devices = EST_STRINGS("/gpu:0", "/gpu:1")),
-                                           &gpus));
+    assert_ok(
+        est_central_storage_strategy(EST_CENTRAL_STORAGE(.compute_devices = EST_STRINGS("/gpu:0", "/gpu:1")), &gpus));
     here = train(cpus);
     far  = train(gpus);
     assert_string_equal(device_of(far.network, "dense/kernel"), "/device:CPU:0");

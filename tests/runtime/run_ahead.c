@@ -113,7 +113,7 @@ TEST(gives_what_the_cpu_gives)
 
         assert_ok(start(&here, rows, s, GOOD));
         assert_ok(start(&far, rows, s, GOOD));
-        assert_true(est_step_scalar(far.run, 1) == s + 1);        /* global_step is the host's: no wait for it */
+        assert_true(est_step_scalar(far.run, 1) == s + 1);          /* global_step is the host's: no wait for it */
         if (s % 7 == 0) assert_true(est_step_is_ahead(far.run, 0)); /* the loss is not */
         if (s % 7 != 6) continue;
         assert_true(est_step_scalar(here.run, 0) == est_step_scalar(far.run, 0));

@@ -249,7 +249,7 @@ struct est_queue {
     est_error                  error;     /* status EST_OK: nothing has failed */
     uint64_t                   failed_at; /* n_done then */
     const struct est_node_def *failed;
-    est_queue                 *next; /* that is open; guarded by queues_lock */
+    est_queue                 *next;      /* that is open; guarded by queues_lock */
     est_recording             *recording; /* being made */
     int                        lane;
     uint64_t                   random;
@@ -647,7 +647,8 @@ static const est_device_runs far_runs = {
     {                                                                                                                  \
         .kind = "GPU", .number = number_, .description = "the CPU, far away", .alignment = ALIGNMENT,                  \
         .alloc = far_alloc, .zalloc = far_zalloc, .free = far_free, .alloc_staging = alloc_staging,                    \
-        .free_staging = free_staging, .copy_in = copy_in, .copy_out = copy_out, .memory = memory, .limit = set_limit, .runs = &far_runs,   \
+        .free_staging = free_staging, .copy_in = copy_in, .copy_out = copy_out, .memory = memory, .limit = set_limit,  \
+        .runs = &far_runs,                                                                                             \
     }
 
 static const est_device far_device_0 = FAR_DEVICE(0), far_device_1 = FAR_DEVICE(1);
