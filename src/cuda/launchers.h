@@ -25,6 +25,12 @@ enum {
 #define EST_ADD_N_MAX    64
 #define EST_STRIPS_MAX   64
 
+/* Parts into which the pixels of a filter's gradient are cut; and pooled rows of a part of EstConvPoolGrad, of which
+ * there are never more than EST_CONV_POOL_PARTS. */
+#define EST_CONV_PARTS(pixels)   ((pixels) > 65536 ? 64 : (pixels) > 1024 ? ((pixels) + 1023) / 1024 : 1)
+#define EST_CONV_POOL_EACH(rows) (8 * ((rows) < 4096 ? 1 : (rows) / 2048))
+#define EST_CONV_POOL_PARTS      512
+
 /* Bytes of scratch that a product on a GPU gets, for sums that are split. */
 #define EST_GEMM_SCRATCH ((size_t)16 << 20)
 
