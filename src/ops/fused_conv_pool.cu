@@ -87,8 +87,9 @@ static __global__ void conv_pool_any(const float *x, const float *filter, const 
     }
 }
 
-static __global__ void conv_pool_3x3(const float *x, const float *filter, const float *bias, float *pooled,
-                                     uint8_t *which, sizes s)
+static __global__ void conv_pool_3x3(const float *__restrict__ x, const float *__restrict__ filter,
+                                     const float *__restrict__ bias, float *__restrict__ pooled,
+                                     uint8_t *__restrict__ which, sizes s)
 {
     int64_t      i = est_thread(), r = est_divide(i, s.k), out = r * s.pw * s.k;
     int          channel = (int)(i - r * s.k);
@@ -104,6 +105,7 @@ static __global__ void conv_pool_3x3(const float *x, const float *filter, const 
         seen[a][2] = at[a * s.w];
         seen[a][3] = at[a * s.w + 1];
     }
+    EST_UNROLL(4)
     for (int px = 0; px < s.pw; px++, out += s.k, at += 2) {
         float y[4] = {};
 
@@ -152,8 +154,9 @@ static __device__ void keep_sum(float sum, int lanes, int group, int groups, boo
 
 /* A part of the pooled rows; a block has as many threads a channel as fit. */
 template <bool SMALL>
-static __global__ void conv_pool_grad_part(const float *x, const float *dpooled, const uint8_t *which, float *parts,
-                                           sizes s, int64_t each)
+static __global__ void conv_pool_grad_part(const float *__restrict__ x, const float *__restrict__ dpooled,
+                                           const uint8_t *__restrict__ which, float *__restrict__ parts, sizes s,
+                                           int64_t each)
 {
     int     lanes = s.k < EST_BLOCK ? s.k : EST_BLOCK, groups = EST_BLOCK / lanes, taps = s.kh * s.kw * s.c;
     int     group = (int)threadIdx.x / lanes, channel = (int)blockIdx.y * lanes + (int)threadIdx.x % lanes;
@@ -178,6 +181,7 @@ static __global__ void conv_pool_grad_part(const float *x, const float *dpooled,
                     seen[a][3] = at[a * s.w + 1];
                 }
             }
+            EST_UNROLL(4)
             for (int px = 0; px < s.pw; px++, out += s.k, at += 2 * s.c) {
                 float dy    = dpooled[out], part[4];
                 int   place = which[out];

@@ -342,6 +342,8 @@ NOTHING_TO_DO(cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned))
 NOTHING_TO_DO(cudaEventDestroy(cudaEvent_t))
 NOTHING_TO_DO(cudaEventRecord(cudaEvent_t, cudaStream_t))
 NOTHING_TO_DO(cudaEventSynchronize(cudaEvent_t))
+NOTHING_TO_DO(cudaEventQuery(cudaEvent_t))
+NOTHING_TO_DO(cudaDeviceSynchronize(void))
 NOTHING_TO_DO(cudaGraphUpload(cudaGraphExec_t, cudaStream_t))
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
@@ -359,6 +361,11 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 /* --- cuBLASLt ----------------------------------------------------------------------------------------------------- */
 
 void est_cublaslt_open(void) {}
+
+bool est_cublaslt_tf32(void)
+{
+    return true;
+}
 
 bool est_cublaslt_launch(const est_call *, const est_product *, int *)
 {

@@ -17,6 +17,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __grid_constant__
 #define __shared__ static /* blocks run one at a time */
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
@@ -82,7 +83,12 @@ static inline void __threadfence_system(void) {}
 
 /* --- the runtime's functions -------------------------------------------------------------------------------------- */
 
-typedef enum cudaError { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorUnknown = 999 } cudaError_t;
+typedef enum cudaError {
+    cudaSuccess               = 0,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorNotReady         = 600,
+    cudaErrorUnknown          = 999
+} cudaError_t;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum {
     cudaStreamNonBlocking            = 1,
@@ -143,6 +149,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
