@@ -2,8 +2,9 @@
  *
  * Matrix products by cuBLASLt, opened at run time: libcublasLt.so.13, or the folder in ESTOC_CUDA_LIBRARIES first.
  *
- * cuBLASLt has columns one after the other, so y' = op(b)' op(a)' is asked for. The algorithm is the library's first
- * choice for the shape: known without running anything, the same in every run. float32 is multiplied as TF32 unless
+ * cuBLASLt has columns one after the other, so y' = op(b)' op(a)' is asked for. The algorithm is one of those that the
+ * library proposes for the shape, the first unless cuda/gemm_choices.def names another: known without running anything,
+ * the same in every run. float32 is multiplied as TF32 unless
  * ESTOC_NO_TF32 is set: 10 bits of each factor's fraction count, sums are float32. */
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -24,6 +25,8 @@
     X(cublasLtMatmulPreferenceDestroy)                                                                                 \
     X(cublasLtMatmulPreferenceSetAttribute)                                                                            \
     X(cublasLtMatmulAlgoGetHeuristic)
+
+#define PROPOSED_MAX 12 /* algorithms that are asked for */
 
 #define DECLARE(name) static decltype(&name) lt_##name;
 FUNCTIONS(DECLARE)
@@ -64,11 +67,16 @@ void est_cublaslt_open(void)
     handle = opened;
 }
 
-static cublasComputeType_t compute_type(void)
+bool est_cublaslt_tf32(void)
 {
     static bool full = getenv("ESTOC_NO_TF32") != NULL;
 
-    return full ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
+    return !full;
+}
+
+static cublasComputeType_t compute_type(const est_product *p)
+{
+    return est_cublaslt_tf32() && !p->full ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 /* The bytes that an address is a multiple of, up to 256. */
@@ -95,7 +103,7 @@ static bool describe(const est_product *p, lt_product *lt)
     uint64_t           m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
     int                bad = 0;
 
-    bad |= lt_cublasLtMatmulDescCreate(&lt->desc, compute_type(), CUDA_R_32F);
+    bad |= lt_cublasLtMatmulDescCreate(&lt->desc, compute_type(p), CUDA_R_32F);
     if (bad != 0) return false;
 #define SET(name, value)                                                                                               \
     lt_cublasLtMatmulDescSetAttribute(lt->desc, CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
@@ -115,10 +123,10 @@ static bool describe(const est_product *p, lt_product *lt)
 
 static bool choose(const est_product *p, const lt_product *lt, cublasLtMatmulAlgo_t *algo)
 {
-    size_t                          bytes = EST_GEMM_SCRATCH;
+    size_t                          bytes = EST_GEMM_WORKSPACE;
     uint32_t                        a = alignment_of(p->b), b = alignment_of(p->a), y = alignment_of(p->y);
-    cublasLtMatmulHeuristicResult_t found = {};
-    int                             n = 0, bad = 0;
+    cublasLtMatmulHeuristicResult_t found[PROPOSED_MAX] = {};
+    int                             n = 0, bad = 0, at = p->choice < PROPOSED_MAX ? p->choice : 0;
 
 #define SET(name, value)                                                                                               \
     lt_cublasLtMatmulPreferenceSetAttribute(lt->preference, CUBLASLT_MATMUL_PREF_##name, &(value), sizeof(value))
@@ -128,10 +136,11 @@ static bool choose(const est_product *p, const lt_product *lt, cublasLtMatmulAlg
     bad |= SET(MIN_ALIGNMENT_C_BYTES, y);
     bad |= SET(MIN_ALIGNMENT_D_BYTES, y);
 #undef SET
-    bad |= lt_cublasLtMatmulAlgoGetHeuristic(handle, lt->desc, lt->b, lt->a, lt->y, lt->y, lt->preference, 1, &found,
-                                             &n);
-    *algo = found.algo;
-    return bad == 0 && n == 1;
+    bad |= lt_cublasLtMatmulAlgoGetHeuristic(handle, lt->desc, lt->b, lt->a, lt->y, lt->y, lt->preference, at + 1,
+                                             found, &n);
+    if (at >= n) at = 0; /* another version of the library proposes less */
+    *algo = found[at].algo;
+    return bad == 0 && n > 0;
 }
 
 static void forget(lt_product *lt)
@@ -152,7 +161,7 @@ bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error)
 
     if (taken) {
         cublasStatus_t status = lt_cublasLtMatmul(handle, lt.desc, &one, p->b, lt.b, p->a, lt.a, &zero, p->y, lt.y,
-                                                  p->y, lt.y, &algo, p->scratch, EST_GEMM_SCRATCH,
+                                                  p->y, lt.y, &algo, p->scratch, EST_GEMM_WORKSPACE,
                                                   (cudaStream_t)c->stream);
         *error                = status == CUBLAS_STATUS_SUCCESS ? 0 : (int)cudaErrorUnknown;
     }

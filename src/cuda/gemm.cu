@@ -2,8 +2,12 @@
  *
  * The tile kernel of matrix products, and the choice between it and cuBLASLt (cuda/gemm.cuh).
  *
- * A block of 16 x 16 threads makes 64 x 64 elements of y, 4 x 4 a thread, from tiles of a and b in shared memory. */
+ * A block of 16 x 16 threads makes 64 x 64 elements of y, 4 x 4 a thread, from tiles of a and b in shared memory.
+ *
+ * Small results of long sums, as those of a layer after a convolution for a small batch, are cut along the sum over many
+ * blocks, whose parts are then added in order: cuBLASLt uses few blocks for those. */
 #include "cuda/gemm.cuh"
+#include "cuda/loops.cuh"
 
 #define TILE  64
 #define DEPTH 16
@@ -16,6 +20,7 @@ template <typename T> struct operands {
     int64_t  row_a, next_a; /* a[i, l] is at i * row_a + l * next_a */
     int64_t  next_b, col_b; /* b[l, j] is at l * next_b + j * col_b */
     int      epilogue;
+    int64_t  part; /* how much of k a block sums; less than k: y has the parts */
 };
 
 template <typename T> static __device__ T finish(const operands<T> &p, T y, int64_t at, int64_t column)
@@ -33,15 +38,18 @@ template <typename T> static __global__ void product_tile(operands<T> p)
     __shared__ T tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
     int64_t      first_row = (int64_t)blockIdx.y * TILE, first_col = (int64_t)blockIdx.x * TILE;
     int          row = (int)threadIdx.x / 16, col = (int)threadIdx.x % 16;
+    int64_t      begin = (int64_t)blockIdx.z * p.part, last = begin + p.part < p.k ? begin + p.part : p.k;
     T            sum[EACH][EACH] = {};
 
-    for (int64_t depth = 0; depth < p.k; depth += DEPTH) {
+    for (int64_t depth = begin; depth < last; depth += DEPTH) {
         for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += (int)blockDim.x) {
-            int64_t l = depth + e % DEPTH, i = first_row + e / DEPTH;
-            int64_t lb = depth + e / TILE, j = first_col + e % TILE;
+            /* neighbouring threads read neighbours in memory */
+            int     da = p.next_a == 1 ? e % DEPTH : e / TILE, ra = p.next_a == 1 ? e / DEPTH : e % TILE;
+            int     db = p.col_b == 1 ? e / TILE : e % DEPTH, cb = p.col_b == 1 ? e % TILE : e / DEPTH;
+            int64_t l = depth + da, i = first_row + ra, lb = depth + db, j = first_col + cb;
 
-            tile_a[e % DEPTH][e / DEPTH] = l < p.k && i < p.m ? p.a[i * p.row_a + l * p.next_a] : (T)0;
-            tile_b[e / TILE][e % TILE]   = lb < p.k && j < p.n ? p.b[lb * p.next_b + j * p.col_b] : (T)0;
+            tile_a[da][ra] = l < last && i < p.m ? p.a[i * p.row_a + l * p.next_a] : (T)0;
+            tile_b[db][cb] = lb < last && j < p.n ? p.b[lb * p.next_b + j * p.col_b] : (T)0;
         }
         __syncthreads();
         for (int l = 0; l < DEPTH; l++) {
@@ -55,12 +63,17 @@ template <typename T> static __global__ void product_tile(operands<T> p)
         for (int j = 0; j < EACH; j++) {
             int64_t r = first_row + row + 16 * i, at = r * p.n + first_col + col + 16 * j;
 
-            if (r < p.m && first_col + col + 16 * j < p.n) p.y[at] = finish(p, sum[i][j], at, first_col + col + 16 * j);
+            if (r >= p.m || first_col + col + 16 * j >= p.n) continue;
+            if (p.part < p.k) {
+                p.y[(int64_t)blockIdx.z * p.m * p.n + at] = sum[i][j];
+            } else {
+                p.y[at] = finish(p, sum[i][j], at, first_col + col + 16 * j);
+            }
         }
     }
 }
 
-template <typename T> static int launch_tile(const est_call *c, const est_product *p)
+template <typename T> static operands<T> operands_of(const est_product *p)
 {
     operands<T> o = { (const T *)p->a,
                       (const T *)p->b,
@@ -73,30 +86,165 @@ template <typename T> static int launch_tile(const est_call *c, const est_produc
                       p->trans_a ? p->m : 1,
                       p->trans_b ? 1 : p->n,
                       p->trans_b ? p->k : 1,
-                      p->epilogue };
+                      p->epilogue,
+                      p->k };
 
-    return est_launch(c, product_tile<T>, dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK, o);
+    return o;
 }
 
-static __global__ void mask_dead(float *y, const float *mask, int64_t count)
+template <typename T> static int launch_tile(const est_call *c, const est_product *p)
 {
-    int64_t i = est_thread();
-
-    if (i < count && !(mask[i] > 0)) y[i] = 0;
+    return est_launch(c, product_tile<T>, dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK,
+                      operands_of<T>(p));
 }
+
+/* --- small results of long sums ----------------------------------------------------------------------------------- */
+
+#define THIN_ELEMENTS 4096 /* of the result at most */
+#define THIN_DEPTH    1024 /* of the sum at least */
+#define THIN_BLOCKS   128
+#define JOINED        32 /* elements that a block of join_parts makes; as many threads share each */
+
+/* The parts of an element in order: each warp some of them, then the warps. */
+static __global__ void join_parts(operands<float> p, const float *parts, int64_t n)
+{
+    __shared__ float total[EST_BLOCK / JOINED][JOINED];
+    int              lane = (int)threadIdx.x % JOINED, group = (int)threadIdx.x / JOINED, groups = EST_BLOCK / JOINED;
+    int64_t          at = (int64_t)blockIdx.x * JOINED + lane, count = p.m * p.n;
+    float            sum = 0;
+
+    for (int64_t i = group; i < n && at < count; i += groups) sum += parts[i * count + at];
+    total[group][lane] = sum;
+    __syncthreads();
+    if (group != 0 || at >= count) return;
+    for (int g = 1; g < groups; g++) sum += total[g][lane];
+    p.y[at] = finish(p, sum, at, at % p.n);
+}
+
+static bool is_thin(const est_product *p)
+{
+    return p->dtype == EST_F32 && !p->trans_a && p->m * p->n <= THIN_ELEMENTS && p->k >= THIN_DEPTH;
+}
+
+static int launch_thin(const est_call *c, const est_product *p)
+{
+    operands<float> whole = operands_of<float>(p), parts = whole;
+    dim3            grid(est_blocks(p->n, TILE), est_blocks(p->m, TILE), 1);
+    int64_t         tiles = (int64_t)grid.x * grid.y, n = THIN_BLOCKS / tiles > 1 ? THIN_BLOCKS / tiles : 1;
+    int             error;
+
+    parts.y    = (float *)p->scratch;
+    parts.part = (p->k + n - 1) / n;
+    if (parts.part < 2 * DEPTH) parts.part = 2 * DEPTH;
+    grid.z = est_blocks(p->k, parts.part);
+    error  = est_launch(c, product_tile<float>, grid, EST_BLOCK, parts);
+    if (error != 0) return error;
+    return est_launch(c, join_parts, dim3(est_blocks(p->m * p->n, JOINED)), EST_BLOCK, whole, (const float *)parts.y,
+                      (int64_t)grid.z);
+}
+
+/* y = 0 where the mask is not above 0. */
+template <int N> static __global__ void mask_dead(float *y, const float *mask, int64_t count)
+{
+    int64_t at = est_thread() * N;
+
+    if (at + N <= count) {
+        est_pack<float, N> m = *(const est_pack<float, N> *)(mask + at), v = *(est_pack<float, N> *)(y + at);
+
+        for (int e = 0; e < N; e++) v.v[e] = m.v[e] > 0 ? v.v[e] : 0;
+        *(est_pack<float, N> *)(y + at) = v;
+    } else {
+        for (; at < count; at++) y[at] = mask[at] > 0 ? y[at] : 0;
+    }
+}
+
+static int launch_mask(const est_call *c, float *y, const float *mask, int64_t count)
+{
+    if (est_aligned(y) && est_aligned(mask)) {
+        return est_launch(c, mask_dead<4>, dim3(est_blocks(count, 4 * EST_BLOCK)), EST_BLOCK, y, mask, count);
+    }
+    return est_launch(c, mask_dead<1>, dim3(est_blocks(count)), EST_BLOCK, y, mask, count);
+}
+
+/* --- transposed first --------------------------------------------------------------------------------------------- */
+
+#define TURN 32 /* rows and columns that a block transposes */
+
+static __global__ void turn(const float *in, float *out, int64_t rows, int64_t cols)
+{
+    __shared__ float tile[TURN][TURN + 1];
+    int              x = (int)threadIdx.x % TURN, y = (int)threadIdx.x / TURN, lines = EST_BLOCK / TURN;
+    int64_t          col = (int64_t)blockIdx.x * TURN, row = (int64_t)blockIdx.y * TURN;
+
+    for (int j = y; j < TURN; j += lines) {
+        if (row + j < rows && col + x < cols) tile[j][x] = in[(row + j) * cols + col + x];
+    }
+    __syncthreads();
+    for (int j = y; j < TURN; j += lines) {
+        if (col + j < cols && row + x < rows) out[(col + j) * rows + row + x] = tile[x][j];
+    }
+}
+
+static int launch_turn(const est_call *c, est_product *p)
+{
+    float *turned = (float *)((char *)p->scratch + EST_GEMM_WORKSPACE);
+    int    error  = est_launch(c, turn, dim3(est_blocks(p->m, TURN), est_blocks(p->k, TURN)), EST_BLOCK,
+                               (const float *)p->a, turned, p->k, p->m);
+
+    p->a       = turned;
+    p->trans_a = false;
+    return error;
+}
+
+/* --- which way ---------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    bool         tf32, trans_a, trans_b;
+    est_epilogue epilogue;
+    int64_t      m, n, k;
+    int          choice;
+    bool         turn;
+} choices[] = {
+#define EST_GEMM_CHOICE(tf32, trans_a, trans_b, epilogue, m, n, k, choice, turn)                                       \
+    { tf32, trans_a, trans_b, EST_EPILOGUE_##epilogue, m, n, k, choice, turn },
+#include "cuda/gemm_choices.def"
+#undef EST_GEMM_CHOICE
+};
 
 int est_product_launch(const est_call *c, const est_product *p)
+{
+    est_product  chosen   = *p;
+    est_epilogue epilogue = p->epilogue == EST_EPILOGUE_MASK ? EST_EPILOGUE_NONE : p->epilogue;
+    bool         tf32     = est_cublaslt_tf32() && !p->full;
+
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0] && p->dtype == EST_F32; i++) {
+        if (choices[i].m != p->m || choices[i].n != p->n || choices[i].k != p->k || choices[i].tf32 != tf32 ||
+            choices[i].trans_a != p->trans_a || choices[i].trans_b != p->trans_b || choices[i].epilogue != epilogue) {
+            continue;
+        }
+        chosen.choice = choices[i].choice;
+        chosen.turn   = choices[i].turn && est_product_can_turn(p);
+    }
+    if (is_thin(p)) return launch_thin(c, p);
+    return est_product_launch_as(c, &chosen);
+}
+
+int est_product_launch_as(const est_call *c, const est_product *p)
 {
     est_product plain = *p;
     int         error;
 
     if (p->m == 0 || p->n == 0) return 0;
+    error = est_batch_flush();
+    if (error == 0 && p->turn && p->k > 0) error = launch_turn(c, &plain);
+    if (error != 0) return error;
     if (p->epilogue == EST_EPILOGUE_MASK) plain.epilogue = EST_EPILOGUE_NONE;
     if (p->dtype == EST_F32 && p->k > 0 && est_cublaslt_launch(c, &plain, &error)) {
         if (error != 0 || p->epilogue != EST_EPILOGUE_MASK) return error;
-        return est_launch(c, mask_dead, dim3(est_blocks(p->m * p->n)), EST_BLOCK, (float *)p->y, (const float *)p->with,
-                          p->m * p->n);
+        return launch_mask(c, (float *)p->y, (const float *)p->with, p->m * p->n);
     }
+    plain.epilogue = p->epilogue;
+    p              = &plain;
     switch (p->dtype) {
     case EST_F32: return launch_tile<float>(c, p);
     case EST_F64: return launch_tile<double>(c, p);

@@ -25,8 +25,17 @@ typedef struct est_product {
     void        *y;
     est_epilogue epilogue;
     const void  *with;    /* the bias or the mask */
-    void        *scratch; /* EST_GEMM_SCRATCH bytes */
+    void        *scratch; /* est_product_scratch bytes */
+    int          choice;  /* which algorithm of cuBLASLt, of those that it proposes */
+    bool         turn;    /* a is transposed first */
+    bool         full;    /* float32 with all its bits, not TF32 */
 } est_product;
+
+/* Whether a fits into its part of the scratch when it is transposed. */
+static inline bool est_product_can_turn(const est_product *p)
+{
+    return p->trans_a && p->dtype == EST_F32 && (size_t)(p->m * p->k) * sizeof(float) <= EST_GEMM_TURNED;
+}
 
 /* out[0] = op(in[0]) op(in[1]) of rank 2, in the call's scratch. */
 static inline est_product est_product_of(const est_call *c, bool trans_a, bool trans_b)
@@ -43,13 +52,20 @@ static inline est_product est_product_of(const est_call *c, bool trans_a, bool t
     p.b       = c->in[1]->data;
     p.y       = c->out[0].data;
     p.scratch = c->scratch;
+    p.full    = c->no_tf32;
     return p;
 }
 
 int est_product_launch(const est_call *c, const est_product *p);
 
+/* The same as p->choice and p->turn say, where est_product_launch looks them up (cuda/gemm_choices.def). */
+int est_product_launch_as(const est_call *c, const est_product *p);
+
 /* Opens the library, once; no recording may be under way. */
 void est_cublaslt_open(void);
+
+/* Whether float32 is multiplied as TF32 where a session does not say otherwise (ESTOC_NO_TF32). */
+bool est_cublaslt_tf32(void);
 
 /* Whether it took the product; *error then says how that went. Not for EST_EPILOGUE_MASK. */
 bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error);

@@ -15,15 +15,30 @@
 /* The launcher of a line in cuda/launchers.def. Returns 0 or a cudaError. */
 #define EST_DEFINE_LAUNCHER(name) extern "C" int est_cuda_##name(est_call *c)
 
+/* Before a loop: so many rounds at once, whose loads are then under way together. */
+#ifdef __CUDACC__
+#define EST_PRAGMA(text) _Pragma(#text)
+#define EST_UNROLL(n)    EST_PRAGMA(unroll n)
+#else
+#define EST_UNROLL(n)
+#endif
+
 #define EST_BLOCK 256 /* threads, where nothing asks for another number */
 
-/* Enqueues a kernel. Empty grids are nothing to do. */
+/* Launches what the thread has gathered (cuda/batch.cuh). Before anything else is enqueued; est_launch does it. Returns
+ * 0 or a cudaError. */
+int est_batch_flush(void);
+
+/* Enqueues a kernel. Empty grids are nothing to do. Structs that kernels take have names that no other .cu file uses: this
+ * template of two that are called the same is one function to the linker, which copies one as the other. */
 template <typename... P, typename... A>
 int est_launch(const est_call *c, void (*kernel)(P...), dim3 grid, int block, A... args)
 {
     cudaLaunchConfig_t config = {};
+    int                error  = est_batch_flush();
 
-    if (grid.x == 0 || grid.y == 0) return 0;
+    if (error != 0) return error;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
     config.gridDim  = grid;
     config.blockDim = dim3((unsigned)block);
     config.stream   = (cudaStream_t)c->stream;
@@ -42,10 +57,24 @@ static inline __device__ int64_t est_thread(void)
     return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
+/* n / by, neither below 0: 32 bits are divided several times faster than 64. */
+static inline __device__ int64_t est_divide(int64_t n, int64_t by)
+{
+    if (((uint64_t)n | (uint64_t)by) >> 32 == 0) return (uint32_t)n / (uint32_t)by;
+    return n / by;
+}
+
 /* Element i of a list of indices, int32 or int64. */
 static inline __device__ int64_t est_index_at(const void *indices, bool wide, int64_t i)
 {
     return wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+}
+
+/* Rows that a sparse gradient on a device has beyond its distinct ones have this index, and zeros: updates leave them
+ * out. The least of the indices' type. */
+static inline __device__ bool est_is_pad(int64_t index, bool wide)
+{
+    return index == (wide ? INT64_MIN : (int64_t)INT32_MIN);
 }
 
 template <typename T> static inline T *est_data(const est_view *view)

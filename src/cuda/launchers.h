@@ -8,6 +8,10 @@
 #ifndef EST_CUDA_LAUNCHERS_H
 #define EST_CUDA_LAUNCHERS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #define EST_LAUNCH(name) EST_LAUNCH_##name
 
 enum {
@@ -25,7 +29,24 @@ enum {
 #define EST_ADD_N_MAX    64
 #define EST_STRIPS_MAX   64
 
-/* Bytes of scratch that a product on a GPU gets, for sums that are split. */
-#define EST_GEMM_SCRATCH ((size_t)16 << 20)
+/* Parts into which the pixels of a filter's gradient are cut; and pooled rows of a part of EstConvPoolGrad, of which
+ * there are never more than EST_CONV_POOL_PARTS. */
+#define EST_CONV_PARTS(pixels)   ((pixels) > 65536 ? 64 : (pixels) > 1024 ? ((pixels) + 1023) / 1024 : 1)
+#define EST_CONV_POOL_EACH(rows) (8 * ((rows) < 4096 ? 1 : ((rows) + 4095) / 4096))
+#define EST_CONV_POOL_PARTS      512
+
+/* Bytes of scratch for each id whose rows are summed: a word with its place, twice. */
+#define EST_RUNS_BYTES (2 * sizeof(uint64_t))
+
+/* Bytes of scratch of a product of float32 on a GPU: for sums that are split; and for the left factor, of so many
+ * elements, if it may be transposed before. */
+#define EST_GEMM_WORKSPACE ((size_t)16 << 20)
+#define EST_GEMM_TURNED    ((size_t)28 << 20)
+static inline size_t est_product_scratch(bool trans_a, int64_t elements)
+{
+    size_t bytes = trans_a ? (size_t)elements * sizeof(float) : 0;
+
+    return EST_GEMM_WORKSPACE + (bytes < EST_GEMM_TURNED ? bytes : EST_GEMM_TURNED);
+}
 
 #endif

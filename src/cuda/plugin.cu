@@ -368,12 +368,17 @@ static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est
         }
     }
     if (status != EST_OK) return status;
-    return enqueued(q, launchers[kernel->launch](&c), c.node->op->name);
+    status = enqueued(q, launchers[kernel->launch](&c), c.node->op->name);
+    if (status != EST_OK || q->recording != NULL) return status;
+    return enqueued(q, est_batch_flush(), c.node->op->name); /* batches are for recordings */
 }
 
 static est_status queue_copy(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, q->now), "copy");
+    int error = est_batch_flush();
+
+    if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, q->now);
+    return enqueued(q, error, "copy");
 }
 
 static est_status queue_send(est_queue *q, void *to, const void *from, size_t bytes)
@@ -383,7 +388,10 @@ static est_status queue_send(est_queue *q, void *to, const void *from, size_t by
 
 static est_status queue_fetch(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q->now), "copy from its memory");
+    int error = est_batch_flush();
+
+    if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q->now);
+    return enqueued(q, error, "copy from its memory");
 }
 
 /* Looks at the watched value, and tells failures before it from those after it. */
@@ -468,6 +476,7 @@ static est_status queue_end(est_queue *q, est_recording **out)
     est_status     status;
     int            error;
 
+    (void)enqueued(q, est_batch_flush(), "launch");
     if (r->checks && q->status == EST_OK) q->status = launch_count(q, r);
     status       = q->status;
     q->recording = NULL;
@@ -495,8 +504,9 @@ static est_status queue_replay(est_queue *q, est_recording *r)
 
 static est_status queue_fork(est_queue *q, int n_lanes)
 {
-    int error = (int)cudaEventRecord(q->forked, q->stream);
+    int error = est_batch_flush();
 
+    if (error == 0) error = (int)cudaEventRecord(q->forked, q->stream);
     q->n_lanes = n_lanes < LANES_MAX ? n_lanes : LANES_MAX;
     for (int i = 1; i < q->n_lanes && error == 0; i++) error = (int)cudaStreamWaitEvent(q->lanes[i], q->forked, 0);
     return enqueued(q, error, "fork");
@@ -505,12 +515,12 @@ static est_status queue_fork(est_queue *q, int n_lanes)
 static est_status queue_lane(est_queue *q, int lane)
 {
     q->now = q->lanes[lane % q->n_lanes];
-    return EST_OK;
+    return enqueued(q, est_batch_flush(), "launch");
 }
 
 static est_status queue_join(est_queue *q)
 {
-    int error = 0;
+    int error = est_batch_flush();
 
     for (int i = 1; i < q->n_lanes && error == 0; i++) {
         error = (int)cudaEventRecord(q->joined[i], q->lanes[i]);

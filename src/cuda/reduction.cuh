@@ -123,6 +123,24 @@ static __global__ void est_reduce_last(const typename R::Total *part, int n, T *
     if (threadIdx.x == 0) *y = R::finish(total, length);
 }
 
+/* One result that one block makes. */
+template <typename R, typename T> static __global__ void est_reduce_one(const T *x, T *y, int64_t length)
+{
+    typename R::Total total = R::start();
+
+    for (int64_t j = threadIdx.x; j < length; j += blockDim.x) total = R::add(total, x[j]);
+    total = est_block_first(total, R::start(), est_join_of<R>());
+    if (threadIdx.x == 0) *y = R::finish(total, length);
+}
+
+/* Results of one element each. */
+template <typename R, typename T> static __global__ void est_reduce_none(const T *x, T *y, int64_t results)
+{
+    int64_t i = est_thread();
+
+    if (i < results) y[i] = R::finish(R::add(R::start(), x[i]), 1);
+}
+
 #define EST_REDUCE_LONG 8192 /* elements of one result that are worth several blocks */
 #define EST_REDUCE_ROW  128  /* elements that are worth a block */
 
@@ -144,6 +162,13 @@ int est_reduce_launch(const est_call *c, const est_view *x, est_view *y, est_axe
         if (error != 0) return error;
         return est_launch(c, est_reduce_last<R, T>, dim3(1), EST_REDUCE_PARTS, (const Total *)c->scratch, n,
                           est_data<T>(y), length);
+    }
+    if (results == 1 && length > 1) {
+        return est_launch(c, est_reduce_one<R, T>, dim3(1), 1024, est_data<T>(x), est_data<T>(y), length);
+    }
+    if (length == 1) {
+        return est_launch(c, est_reduce_none<R, T>, dim3(est_blocks(results)), EST_BLOCK, est_data<T>(x),
+                          est_data<T>(y), results);
     }
     if (length >= EST_REDUCE_ROW) {
         return est_launch(c, est_reduce_each<R, T, true>, dim3((unsigned)results), EST_BLOCK, est_data<T>(x),

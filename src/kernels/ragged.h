@@ -12,4 +12,9 @@ EST_MUST_CHECK est_status est_infer_ragged(const est_infer *c, int values, int s
 /* Fails unless the splits start at 0, never descend and end at n_values; the text has the row. */
 EST_MUST_CHECK est_status est_splits_check(const est_view *splits, int64_t n_values);
 
+/* The failure of that: row `row` goes from `from` to `to`, or it is where all begin or end that is wrong, at `from`. */
+#define EST_SPLITS_START (-1)
+#define EST_SPLITS_END   (-2)
+est_status est_splits_wrong(int64_t row, int64_t from, int64_t to, int64_t n_values);
+
 #endif

@@ -4,6 +4,7 @@
  * of them gets its share of the gradient. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/ops.h"
 #include "ops/pooling.h"
@@ -149,6 +150,7 @@ const est_op est_op_avg_pool = {
     .infer     = avg_pool_infer,
     .grad      = avg_pool_backward,
     .cpu       = EST_KERNELS({ .run = avg_pool_cpu, .prepare = avg_pool_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(avg_pool), .prepare = avg_pool_prepare }),
 };
 
 const est_op est_op_avg_pool_grad = {
@@ -157,6 +159,7 @@ const est_op est_op_avg_pool_grad = {
     .infer     = avg_pool_grad_infer,
     .grad      = avg_pool_grad_backward,
     .cpu       = EST_KERNELS({ .run = avg_pool_grad_cpu, .prepare = avg_pool_grad_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(avg_pool_grad), .prepare = avg_pool_grad_prepare }),
 };
 
 est_node est_avg_pool(est_node x, int size_h, int size_w, int stride_h, int stride_w, est_padding padding)

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/column_sums.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
@@ -298,14 +299,34 @@ static est_status batch_norm_grad_cpu(est_call *c)
     return EST_OK;
 }
 
+/* On a GPU: two sums for each channel, and as many for each chunk of rows. */
+static size_t cuda_bytes(const est_view *x)
+{
+    int64_t channels = x->shape.dim[3], rows = channels > 0 ? x->count / channels : 0;
+
+    return (size_t)(2 * channels * (1 + (rows + EST_COLUMN_CHUNK - 1) / EST_COLUMN_CHUNK)) * sizeof(double);
+}
+
+static size_t batch_norm_cuda_scratch(const est_call *c)
+{
+    return cuda_bytes(c->in[0]);
+}
+
+static size_t batch_norm_grad_cuda_scratch(const est_call *c)
+{
+    return cuda_bytes(c->in[1]);
+}
+
 const est_op est_op_fused_batch_norm = {
     .name = "FusedBatchNormV3",
     .signature =
         "x: T, scale: U, offset: U, mean: U, variance: U -> y: T, batch_mean: U, batch_variance: U, "
         "reserve_space_1: U, reserve_space_2: U, reserve_space_3: U; exponential_avg_factor: float = 1.0; " NORM_ATTRIBUTES,
-    .infer   = batch_norm_infer,
-    .grad    = batch_norm_backward,
-    .cpu     = EST_KERNELS({ .run = batch_norm_cpu, .scratch = batch_norm_scratch, .prepare = batch_norm_prepare }),
+    .infer = batch_norm_infer,
+    .grad  = batch_norm_backward,
+    .cpu   = EST_KERNELS({ .run = batch_norm_cpu, .scratch = batch_norm_scratch, .prepare = batch_norm_prepare }),
+    .cuda  = EST_KERNELS(
+         { .launch = EST_LAUNCH(batch_norm), .scratch = batch_norm_cuda_scratch, .prepare = batch_norm_prepare }),
     .inplace = 1u << 0,
 };
 
@@ -317,6 +338,9 @@ const est_op est_op_fused_batch_norm_grad = {
     .infer = batch_norm_grad_infer,
     .cpu   = EST_KERNELS(
           { .run = batch_norm_grad_cpu, .scratch = batch_norm_grad_scratch, .prepare = batch_norm_grad_prepare }),
+    .cuda    = EST_KERNELS({ .launch  = EST_LAUNCH(batch_norm_grad),
+                             .scratch = batch_norm_grad_cuda_scratch,
+                             .prepare = batch_norm_grad_prepare }),
     .inplace = 1u << 0 | 1u << 1,
 };
 

@@ -23,7 +23,7 @@ EST_DEFINE_LAUNCHER(bias_add)
 }
 
 #define COLUMNS 32
-#define LINES   (EST_BLOCK / COLUMNS) /* rows that are read at once */
+#define LINES   32 /* rows that are read at once */
 
 /* sum[chunk, column]: a block has 32 columns of a chunk of rows. */
 template <typename From, typename To>
@@ -51,11 +51,11 @@ template <typename T> static int launch_sums(const est_call *c)
     double  *part = (double *)c->scratch;
     int      error;
 
-    if (chunks <= 1) return est_launch(c, column_sums<T, T>, dim3(wide), EST_BLOCK, x, y, rows, cols, rows);
-    error = est_launch(c, column_sums<T, double>, dim3(wide, chunks), EST_BLOCK, x, part, rows, cols,
+    if (chunks <= 1) return est_launch(c, column_sums<T, T>, dim3(wide), COLUMNS * LINES, x, y, rows, cols, rows);
+    error = est_launch(c, column_sums<T, double>, dim3(wide, chunks), COLUMNS * LINES, x, part, rows, cols,
                        (int64_t)EST_COLUMN_CHUNK);
     if (error != 0) return error;
-    return est_launch(c, column_sums<double, T>, dim3(wide), EST_BLOCK, part, y, (int64_t)chunks, cols,
+    return est_launch(c, column_sums<double, T>, dim3(wide), COLUMNS * LINES, part, y, (int64_t)chunks, cols,
                       (int64_t)chunks);
 }
 

@@ -3,6 +3,7 @@
  * Comparisons and logic of two arguments with numpy broadcasting; the result is bool and no gradient flows. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/broadcast.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -31,6 +32,11 @@ static est_status run_compare(est_call *c, const compare_kernels *k)
     }
     est_broadcast_run(c, 2, fn, c->in[0]->dtype == EST_STRING ? 5 : 0.3);
     return EST_OK;
+}
+
+static bool cuda_accepts(const est_call *c)
+{
+    return c->in[0]->dtype != EST_STRING;
 }
 
 static inline bool same_string(est_str a, est_str b)
@@ -80,6 +86,7 @@ static inline bool same_string(est_str a, est_str b)
         .signature   = sign,                                                                                           \
         .infer       = est_infer_broadcast,                                                                            \
         .cpu         = EST_KERNELS({ .run = op_name##_cpu }),                                                          \
+        .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(op_name), .accepts = cuda_accepts }),                        \
         .elementwise = true,                                                                                           \
     };                                                                                                                 \
                                                                                                                        \

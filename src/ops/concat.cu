@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ConcatV2 and EstConcatGrad on a GPU: a thread copies an element between the whole and one of its strips.
+ * ConcatV2 and EstConcatGrad on a GPU: a thread copies elements of a column between the whole and one of its strips.
  *
  * The axis is in memory of the device. It need not be read: it is the one along which a part and the whole differ; if
  * none does, there is one part that is not empty, and it is the whole. */
@@ -39,14 +39,17 @@ static strips strips_of(const est_view *whole, est_view *const *in, const est_vi
     return s;
 }
 
-template <typename W, bool JOIN> static __global__ void copy_strips(strips s, W *whole, int64_t count)
-{
-    int64_t i   = est_thread(), row, column, at;
-    int     low = 0, high = s.n;
+#define STRIP_ROWS 16 /* of a thread, which has one column of the whole */
 
-    if (i >= count) return;
-    row    = i / s.start[s.n];
-    column = i % s.start[s.n];
+template <typename W, bool JOIN>
+static __global__ void copy_strips(const __grid_constant__ strips s, W *__restrict__ whole, int64_t rows)
+{
+    int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, first = (int64_t)blockIdx.x * STRIP_ROWS;
+    int64_t width = s.start[s.n], step;
+    int     low = 0, high = s.n;
+    W      *part;
+
+    if (column >= width) return;
     while (high - low > 1) { /* start[low] <= column < start[high] */
         int middle = (low + high) / 2;
 
@@ -56,25 +59,35 @@ template <typename W, bool JOIN> static __global__ void copy_strips(strips s, W 
             high = middle;
         }
     }
-    at = row * (s.start[low + 1] - s.start[low]) + column - s.start[low];
-    if (JOIN) {
-        whole[i] = ((const W *)s.part[low])[at];
-    } else {
-        ((W *)s.part[low])[at] = whole[i];
+    step = s.start[low + 1] - s.start[low];
+    part = (W *)s.part[low] + column - s.start[low];
+    EST_UNROLL(STRIP_ROWS)
+    for (int k = 0; k < STRIP_ROWS; k++) {
+        int64_t r = first + k;
+
+        if (r >= rows) continue;
+        if (JOIN) {
+            whole[r * width + column] = part[r * step];
+        } else {
+            part[r * step] = whole[r * width + column];
+        }
     }
+}
+
+template <typename W, bool JOIN> static int launch_as(const est_call *c, const strips &s, const est_view *whole)
+{
+    int64_t width = s.start[s.n], rows = width > 0 ? whole->count / width : 0;
+
+    return est_launch(c, copy_strips<W, JOIN>, dim3(est_blocks(rows, STRIP_ROWS), est_blocks(width, 128)), 128, s,
+                      est_data<W>(whole), rows);
 }
 
 template <bool JOIN> static int launch(const est_call *c, const strips &s, const est_view *whole)
 {
-    dim3 grid(est_blocks(whole->count));
-
     switch (est_element_bytes(whole->dtype)) {
-    case 8:
-        return est_launch(c, copy_strips<uint64_t, JOIN>, grid, EST_BLOCK, s, est_data<uint64_t>(whole), whole->count);
-    case 4:
-        return est_launch(c, copy_strips<uint32_t, JOIN>, grid, EST_BLOCK, s, est_data<uint32_t>(whole), whole->count);
-    default:
-        return est_launch(c, copy_strips<uint8_t, JOIN>, grid, EST_BLOCK, s, est_data<uint8_t>(whole), whole->count);
+    case 8: return launch_as<uint64_t, JOIN>(c, s, whole);
+    case 4: return launch_as<uint32_t, JOIN>(c, s, whole);
+    default: return launch_as<uint8_t, JOIN>(c, s, whole);
     }
 }
 

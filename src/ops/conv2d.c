@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 
+#include "cuda/launchers.h"
 #include "kernels/conv_direct.h"
 #include "kernels/conv_im2col.h"
 #include "ops/ops.h"
@@ -283,6 +284,15 @@ static est_status filter_im2col(est_call *c)
     return EST_OK;
 }
 
+/* On a GPU: a result for each part of the pixels. */
+static size_t filter_cuda_scratch(const est_call *c)
+{
+    est_conv_geometry g     = filter_geometry(c);
+    int64_t           parts = EST_CONV_PARTS(g.n * g.oh * g.ow);
+
+    return parts > 1 ? (size_t)(parts * c->out[0].count) * est_dtype_size(c->out[0].dtype) : 0;
+}
+
 /* --- descriptors -------------------------------------------------------------------------------------------------- */
 
 const est_op est_op_conv2d = {
@@ -295,6 +305,7 @@ const est_op est_op_conv2d = {
                                .scratch = forward_direct_scratch,
                                .prepare = forward_prepare },
                              { .run = forward_im2col, .scratch = forward_scratch, .prepare = forward_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(conv2d), .prepare = forward_prepare }),
     .heavy     = true,
 };
 
@@ -306,6 +317,7 @@ const est_op est_op_conv2d_backprop_input = {
     .cpu       = EST_KERNELS(
               { .run = input_direct, .accepts = input_accepts, .scratch = input_direct_scratch, .prepare = input_prepare },
               { .run = input_im2col, .scratch = input_scratch, .prepare = input_prepare }),
+    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(conv2d_backprop_input), .prepare = input_prepare }),
     .heavy = true,
 };
 
@@ -319,7 +331,9 @@ const est_op est_op_conv2d_backprop_filter = {
                                .scratch = filter_direct_scratch,
                                .prepare = filter_prepare },
                              { .run = filter_im2col, .scratch = filter_scratch, .prepare = filter_prepare }),
-    .heavy     = true,
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(conv2d_backprop_filter), .scratch = filter_cuda_scratch, .prepare = filter_prepare }),
+    .heavy = true,
 };
 
 est_node est_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding)

@@ -8,6 +8,7 @@
  * threads. Without duplicates it is one copy. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/distinct.h"
 #include "kernels/parallel.h"
 #include "kernels/variable_access.h"
@@ -122,6 +123,17 @@ static est_status dedup_cpu(est_call *c)
     return EST_OK;
 }
 
+/* On a GPU: cuda/rows.cuh. */
+static size_t dedup_cuda_scratch(const est_call *c)
+{
+    return (size_t)c->in[1]->count * EST_RUNS_BYTES;
+}
+
+static bool dedup_cuda_accepts(const est_call *c)
+{
+    return c->in[0]->shape.rank > 0 && c->in[1]->count <= EST_DISTINCT_MAX;
+}
+
 /* Output 0; output 1 would be the Unique. */
 static void dedup_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
@@ -139,9 +151,10 @@ const est_op est_op_dedup = {
                  "Tindices: {int32, int64}",
     .infer     = dedup_infer,
     .cpu       = EST_KERNELS({ .run = dedup_cpu, .scratch = dedup_scratch }),
-    .lower     = dedup_lower,
-    .shrinks   = true,
-    .distinct  = 1u << 1,
+    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(dedup), .accepts = dedup_cuda_accepts, .scratch = dedup_cuda_scratch }),
+    .lower = dedup_lower,
+    .shrinks  = true,
+    .distinct = 1u << 1,
 };
 
 est_gradient est_dedup(est_gradient slices)

@@ -7,6 +7,7 @@
  * lowered to TensorFlow's draws the same mask. */
 #include <math.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/random_stream.h"
 #include "ops/ops.h"
@@ -106,6 +107,7 @@ const est_op est_op_dropout = {
     .infer     = dropout_infer,
     .grad      = dropout_grad,
     .cpu       = EST_KERNELS({ .run = dropout_cpu, .prepare = dropout_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(dropout), .prepare = dropout_prepare }),
     .lower     = dropout_lower,
     .stateful  = true,
     .random    = true,

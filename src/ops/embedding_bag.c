@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/distinct.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
@@ -22,6 +23,7 @@
 #include "kernels/strided.h"
 #include "kernels/variable_access.h"
 #include "ops/array.h"
+#include "ops/embedding_bag.h"
 
 /* Inputs; the gradient has dy before them. */
 enum { TABLE = 0, IDS, SPLITS, WEIGHTS };
@@ -112,6 +114,10 @@ static est_status bag_prepare(est_call *c)
 {
     c->param[0].i = est_node_int(c->node, "combiner");
     c->param[1].f = est_node_float(c->node, "max_norm");
+    /* for a GPU, whose code does not see est_combiner */
+    c->param[EST_BAG_PARAM].i = c->param[0].i == EST_COMBINE_SUM    ? EST_BAG_SUM
+                                : c->param[0].i == EST_COMBINE_MEAN ? EST_BAG_MEAN
+                                                                    : EST_BAG_SQRTN;
     return EST_OK;
 }
 
@@ -134,6 +140,38 @@ static est_status slice_grad_prepare(est_call *c)
     }
 FIRST_TOO_LARGE(int32_t, i32)
 FIRST_TOO_LARGE(int64_t, i64)
+
+static est_status not_in_table(const est_call *c, int first, int64_t i, int64_t id)
+{
+    bool            is_var = c->in[first + TABLE]->dtype == EST_RESOURCE;
+    const est_view *table  = is_var ? &est_call_variable(c, first + TABLE)->value : c->in[first + TABLE];
+
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "ids[%" PRId64 "] = %" PRId64 " is not in the table '%s', which has %" PRId64 " rows", i, id,
+                    is_var ? est_call_variable(c, first + TABLE)->name : "rows", est_row_count(table));
+}
+
+/* What a GPU has found, in the words of est_splits_check and of the above. */
+static est_status bag_fails(const est_call *c, int first, int64_t place, const int64_t value[2])
+{
+    int64_t n = c->in[first + IDS]->count;
+
+    if (place >= 0) return not_in_table(c, first, place, value[0]);
+    return est_splits_wrong(place == EST_BAG_BAD_START ? EST_SPLITS_START
+                            : place == EST_BAG_BAD_END ? EST_SPLITS_END
+                                                       : place - EST_BAG_BAD_ROW,
+                            value[0], value[1], n);
+}
+
+static est_status bag_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    return bag_fails(c, 0, place, value);
+}
+
+static est_status bag_grad_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    return bag_fails(c, 1, place, value);
+}
 
 /* `reads`: the rows of the table, not only its shape. */
 static est_status bag_open(const est_call *c, int first, bool weighted, bool reads, est_dtype dtype, bag *out)
@@ -158,12 +196,7 @@ static est_status bag_open(const est_call *c, int first, bool weighted, bool rea
     EST_TRY(est_splits_check(splits, b.n));
     bad = b.wide ? first_too_large_i64(b.ids, b.n, est_row_count(table))
                  : first_too_large_i32(b.ids, b.n, est_row_count(table));
-    if (bad >= 0) {
-        return est_fail(EST_INVALID_ARGUMENT,
-                        "ids[%" PRId64 "] = %" PRId64 " is not in the table '%s', which has %" PRId64 " rows", bad,
-                        est_row_at(b.ids, b.wide, bad), is_var ? est_call_variable(c, first + TABLE)->name : "rows",
-                        est_row_count(table));
-    }
+    if (bad >= 0) return not_in_table(c, first, bad, est_row_at(b.ids, b.wide, bad));
     if (is_var && reads) est_lazy_draw(est_call_variable(c, first + TABLE), c->pool, ids);
     *out = b;
     return EST_OK;
@@ -589,6 +622,18 @@ static est_status slice_grad_cpu(est_call *c)
     return sum_slices(c, c->param[2].i, c->in[0]->shape.dim[1]);
 }
 
+/* --- on a GPU ----------------------------------------------------------------------------------------------------- */
+
+static bool bag_cuda_accepts(const est_call *c)
+{
+    return est_node_float(c->node, "max_norm") <= 0;
+}
+
+static size_t bag_grad_cuda_scratch(const est_call *c)
+{
+    return (size_t)c->in[1 + IDS]->count * (EST_RUNS_BYTES + est_dtype_size(c->out[0].dtype) + sizeof(int32_t));
+}
+
 /* --- in TensorFlow's ops ------------------------------------------------------------------------------------------ */
 
 /* The ids that are kept, as nodes. */
@@ -713,9 +758,11 @@ const est_op est_op_embedding_bag = {
     .infer     = bag_infer,
     .grad      = bag_grad,
     .cpu       = EST_KERNELS({ .run = bag_cpu, .prepare = bag_prepare }),
-    .lower     = bag_lower,
-    .stateful  = true,
-    .by_rows   = true,
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(embedding_bag), .accepts = bag_cuda_accepts, .prepare = bag_prepare, .fail = bag_fail }),
+    .lower    = bag_lower,
+    .stateful = true,
+    .by_rows  = true,
 };
 
 const est_op est_op_embedding_bag_grad = {
@@ -724,6 +771,11 @@ const est_op est_op_embedding_bag_grad = {
                  "unique_ids: Tids; " ATTRIBUTES,
     .infer     = bag_grad_infer,
     .cpu       = EST_KERNELS({ .run = bag_grad_cpu, .prepare = bag_prepare, .scratch = bag_grad_scratch }),
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(embedding_bag_grad),
+                               .accepts = bag_cuda_accepts,
+                               .prepare = bag_prepare,
+                               .scratch = bag_grad_cuda_scratch,
+                               .fail    = bag_grad_fail }),
     .lower     = bag_grad_lower,
     .stateful  = true,
     .by_rows   = true,
@@ -756,6 +808,11 @@ const est_op est_op_embedding_bag_slice_grad = {
                  "unique_ids: Tids; column: int; " ATTRIBUTES,
     .infer     = slice_grad_infer,
     .cpu       = EST_KERNELS({ .run = slice_grad_cpu, .prepare = slice_grad_prepare, .scratch = bag_grad_scratch }),
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(embedding_bag_slice_grad),
+                               .accepts = bag_cuda_accepts,
+                               .prepare = slice_grad_prepare,
+                               .scratch = bag_grad_cuda_scratch,
+                               .fail    = bag_grad_fail }),
     .planned   = true,
     .stateful  = true,
     .by_rows   = true,

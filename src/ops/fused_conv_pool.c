@@ -12,6 +12,7 @@
  * not overlap. Float32, channels in blocks of LANES. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/ops.h"
 
@@ -199,6 +200,7 @@ const est_op est_op_conv_pool = {
     .signature = "x: T, filter: T, bias: T -> pooled: T, which: uint8; T: {float32}",
     .infer     = conv_pool_infer,
     .cpu       = EST_KERNELS({ .run = conv_pool_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(conv_pool) }),
     .heavy     = true,
     .planned   = true,
 };
@@ -354,12 +356,24 @@ static est_status conv_pool_grad_cpu(est_call *c)
     return EST_OK;
 }
 
+/* On a GPU: the sums of each part of the rows. */
+static size_t backward_cuda_scratch(const est_call *c)
+{
+    const est_shape *f     = &c->out[0].shape;
+    sizes            s     = sizes_of(&c->in[0]->shape, f->dim[0], f->dim[1], f->dim[3]);
+    int64_t          parts = (s.n * s.ph + 7) / 8;
+
+    if (parts > EST_CONV_POOL_PARTS) parts = EST_CONV_POOL_PARTS;
+    return (size_t)(parts * (s.kh * s.kw * s.c + 1) * s.k) * sizeof(float);
+}
+
 const est_op est_op_conv_pool_grad = {
     .name      = "EstConvPoolGrad",
     .signature = "x: T, filter_sizes: Tshape, dpooled: T, which: uint8 -> dfilter: T, dbias: T; T: {float32}; "
                  "Tshape: {int32, int64} = int32",
     .infer     = conv_pool_grad_infer,
     .cpu       = EST_KERNELS({ .run = conv_pool_grad_cpu, .scratch = backward_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(conv_pool_grad), .scratch = backward_cuda_scratch }),
     .heavy     = true,
     .planned   = true,
 };

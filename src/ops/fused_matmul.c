@@ -45,8 +45,7 @@ static size_t fused_scratch(const est_call *c)
 
 static size_t fused_cuda_scratch(const est_call *c)
 {
-    (void)c;
-    return EST_GEMM_SCRATCH;
+    return est_product_scratch(est_node_bool(c->node, "transpose_a"), c->in[0]->count);
 }
 
 static void add_bias(void *arg, int64_t row, int64_t n_rows, int64_t col, int64_t n_cols)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LeakyRelu: x where x > 0, alpha x elsewhere; and its backward kernel LeakyReluGrad. */
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -52,6 +53,7 @@ const est_op est_op_leaky_relu = {
     .infer       = est_infer_same_as_input,
     .grad        = leaky_relu_grad_fn,
     .cpu         = EST_KERNELS({ .run = leaky_cpu, .prepare = leaky_prepare }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(leaky_relu), .prepare = leaky_prepare }),
     .elementwise = true,
     .inplace     = 1u << 0,
 };
@@ -73,6 +75,7 @@ const est_op est_op_leaky_relu_grad = {
     .infer       = leaky_relu_grad_infer,
     .grad        = leaky_relu_grad_grad,
     .cpu         = EST_KERNELS({ .run = leaky_cpu, .prepare = leaky_prepare }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(leaky_relu_grad), .prepare = leaky_prepare }),
     .elementwise = true,
     .inplace     = 1u << 0 | 1u << 1,
 };

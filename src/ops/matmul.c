@@ -141,7 +141,8 @@ static size_t matmul_scratch(const est_call *c)
 
 static size_t matmul_cuda_scratch(const est_call *c)
 {
-    return c->out[0].dtype == EST_F32 ? EST_GEMM_SCRATCH : 0;
+    if (c->out[0].dtype != EST_F32) return 0;
+    return est_product_scratch(est_node_bool(c->node, "transpose_a"), c->in[0]->count);
 }
 
 static est_status matmul_cpu(est_call *c)

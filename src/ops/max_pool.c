@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/ops.h"
 #include "ops/pooling.h"
@@ -161,6 +162,7 @@ const est_op est_op_max_pool = {
     .infer     = max_pool_infer,
     .grad      = max_pool_backward,
     .cpu       = EST_KERNELS({ .run = max_pool_cpu, .prepare = max_pool_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(max_pool), .prepare = max_pool_prepare }),
 };
 
 const est_op est_op_max_pool_grad = {
@@ -168,6 +170,7 @@ const est_op est_op_max_pool_grad = {
     .signature = "orig_input: T, orig_output: T, grad: T -> output: T; " POOL_ATTRIBUTES,
     .infer     = max_pool_grad_infer,
     .cpu       = EST_KERNELS({ .run = max_pool_grad_cpu, .prepare = max_pool_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(max_pool_grad), .prepare = max_pool_prepare }),
 };
 
 est_node est_max_pool(est_node x, int size_h, int size_w, int stride_h, int stride_w, est_padding padding)

@@ -3,6 +3,7 @@
  * SelectV2: condition ? t : e, elementwise; all three broadcast. Elements are moved as they are, so the kernel knows
  * their size and not their type. Select is the same of TensorFlow 1, for inputs of one shape or a scalar condition; a
  * condition for each row is not here. */
+#include "cuda/launchers.h"
 #include "kernels/broadcast.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -75,6 +76,11 @@ static est_status select_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool select_cuda_accepts(const est_call *c)
+{
+    return c->out[0].dtype != EST_STRING;
+}
+
 const est_op est_op_select = {
     .name        = "SelectV2",
     .signature   = "condition: bool, t: T, e: T -> output: T; "
@@ -82,6 +88,7 @@ const est_op est_op_select = {
     .infer       = select_infer,
     .grad        = select_grad,
     .cpu         = EST_KERNELS({ .run = select_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(select), .accepts = select_cuda_accepts }),
     .elementwise = true,
     .inplace     = 1u << 1 | 1u << 2,
 };
@@ -105,6 +112,7 @@ const est_op est_op_select_v1 = {
     .infer       = select_v1_infer,
     .grad        = select_grad,
     .cpu         = EST_KERNELS({ .run = select_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(select), .accepts = select_cuda_accepts }),
     .elementwise = true,
     .inplace     = 1u << 1 | 1u << 2,
 };

@@ -77,18 +77,50 @@ static bool touches(const est_graph *graph, const est_node_def *def, int32_t i)
            !(def->op->fills_var && def->op->writes == 0);
 }
 
+/* Calls `keeps` with every use of the outputs of an operation; false: one of them says no. */
+static bool for_users(const est_graph *graph, const est_node_def                              *def,
+                      bool (*keeps)(void *arg, const est_node_def *user, int32_t input), void *arg)
+{
+    for (int32_t id = 0; id < est_graph_size(graph); id++) {
+        const est_node_def *user = est_graph_node(graph, id);
+
+        for (int32_t i = 0; i < user->n_in; i++) {
+            if (user->in[i].node == def->id && !keeps(arg, user, i)) return false;
+        }
+    }
+    return true;
+}
+
+/* Updates of rows leave padding out on a GPU (cuda/apply.cuh). */
+static bool takes_padding(void *arg, const est_node_def *user, int32_t input)
+{
+    const est_update_inputs *update = user->op->update;
+
+    (void)arg;
+    return update != NULL && update->indices != 0 && (input == update->gradient || input == update->indices);
+}
+
+/* Whether the operation's results, which shrink, can be padded on the device: D3. */
+static bool can_pad(const est_graph *graph, const est_node_def *def, const est_device *device)
+{
+    const est_kernel *kernel = est_op_kernels(def->op, device);
+
+    return def->op->shrinks && kernel != NULL && kernel->launch != 0 && for_users(graph, def, takes_padding, NULL);
+}
+
 static bool can_run(const est_graph *graph, const est_node_def *def, const est_device *device)
 {
-    const est_op *op = def->op;
+    const est_op *op     = def->op;
+    bool          padded = can_pad(graph, def, device);
 
-    if (op->source != EST_SOURCE_NONE || op->shrinks || op->lends || op->tentative || op->if_trains ||
-        op->takes_table || (op->stateful && !op->random && !op->alias && op->writes == 0) ||
+    if (op->source != EST_SOURCE_NONE || (op->shrinks && !padded) || op->lends || op->tentative || op->if_trains ||
+        op->takes_table || (op->stateful && !op->random && !op->alias && op->writes == 0 && !op->by_rows) ||
         def->n_in + def->n_out == 0) {
         return false;
     }
     for (int32_t o = 0; o < def->n_out; o++) {
         if (def->dtype[o] == EST_STRING || def->dtype[o] == EST_RESOURCE) return false;
-        if (def->dtype[o] == EST_I32 || def->dtype[o] == EST_I64) return false; /* D3 */
+        if ((def->dtype[o] == EST_I32 || def->dtype[o] == EST_I64) && !padded) return false; /* D3 */
     }
     for (int32_t i = 0; i < def->n_in; i++) {
         const est_node_def *maker = est_graph_node(graph, def->in[i].node);
@@ -264,6 +296,30 @@ static est_status refuse(const est_node_def *def, const char *why)
                     def->name, def->device, why);
 }
 
+typedef struct user_place {
+    const est_device_choice  *choice;
+    const est_partition_step *step;
+    int32_t                   at;
+} user_place;
+
+static bool is_there(void *arg, const est_node_def *user, int32_t input)
+{
+    const user_place *p  = arg;
+    int32_t           at = EST_HERE;
+
+    (void)input;
+    return follows_variable(p->choice, p->step, user, &at) && at == p->at;
+}
+
+/* Whether what the operation makes on the device stays there: padding is for the updates of a device. */
+static bool stays(const est_device_choice *c, const est_partition_step *step, const est_node_def *def, int32_t at)
+{
+    for (int i = 0; i < step->io->n_fetches && def->op->shrinks; i++) {
+        if (step->io->fetches[i].id == def->id) return false;
+    }
+    return !def->op->shrinks || for_users(step->graph, def, is_there, &(user_place){ c, step, at });
+}
+
 static est_status place_node(const est_device_choice *c, const est_partition_step *step, const est_node_def *def,
                              int32_t *out)
 {
@@ -283,7 +339,7 @@ static est_status place_node(const est_device_choice *c, const est_partition_ste
     at = named_device(c, def->device);
     if (at == NO_SUCH) return c->no_soft_placement ? refuse(def, "which the session does not have") : EST_OK;
     if (at == EST_HERE) return EST_OK;
-    if (can_run(step->graph, def, c->devices[at])) {
+    if (can_run(step->graph, def, c->devices[at]) && stays(c, step, def, at)) {
         *out = at;
     } else if (c->no_soft_placement && is_pinned(def)) {
         return refuse(def, "which cannot run it");

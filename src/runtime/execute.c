@@ -102,7 +102,8 @@ est_status est_item_infer(est_plan *plan, est_item *item, bool running)
     return take_shapes(item, running);
 }
 
-/* An item is dynamic when a shape it sees is; its outputs are too, and those of ops that decide their size. */
+/* An item is dynamic when a shape it sees is; its outputs are too, and those of ops that decide their size. On a device
+ * that runs by itself what is too large is padded (D3 of runtime/local_devices.h). */
 static void mark_dynamic(est_plan *plan, est_item *item)
 {
     const est_op *op = item->call.node->op;
@@ -114,7 +115,7 @@ static void mark_dynamic(est_plan *plan, est_item *item)
     }
     item->dynamic = item->dynamic || item->late;
     for (int o = 0; o < item->call.n_out; o++) {
-        plan->slots[item->first_view + o].dynamic = item->dynamic || op->shrinks;
+        plan->slots[item->first_view + o].dynamic = item->dynamic || (op->shrinks && plan->device->runs == NULL);
     }
 }
 

@@ -105,6 +105,52 @@ static est_status run_constants(est_graph *g, est_io *io, est_node *results, int
     return status;
 }
 
+/* Ones or zeros in the shape of a scalar, as the gradient of a loss begins with. */
+static bool is_scalar_like(const est_node_def *n)
+{
+    return (n->op == &est_op_ones_like || n->op == &est_op_zeros_like) && n->shape[0].rank == 0 &&
+           n->dtype[0] == EST_F32 && n->n_control == 0;
+}
+
+/* Whether all that the node says is known from shapes. */
+static bool is_known(const est_node_def *n)
+{
+    const est_value *value = &n->value[0];
+
+    if ((n->op != &est_op_shape && n->op != &est_op_size && n->op != &est_op_rank) || value->n < 0) return false;
+    for (int32_t i = 0; i < value->n; i++) {
+        if (value->v[i] == EST_VALUE_UNKNOWN || value->v[i] < 0) return false;
+    }
+    return n->n_control == 0;
+}
+
+/* Shapes that are known become constants, and so do scalar ones and zeros. With devices a shape of what is on one would
+ * otherwise be asked for from there in the middle of a step, though nothing has to be computed for it. */
+static est_status fold_shapes(est_graph *g, est_io *io)
+{
+    est_rewriter r      = { .graph = g, .io = io };
+    int32_t      size   = est_graph_size(g);
+    est_status   status = EST_OK;
+
+    for (int32_t id = 0; id < size && status == EST_OK; id++) {
+        const est_node_def *n = est_graph_node(g, id);
+        int32_t             narrow[EST_VALUE_MAX];
+        float               one = n->op == &est_op_ones_like ? 1 : 0;
+
+        if (is_scalar_like(n)) {
+            status = put_constant(&r, (est_node){ g, id, 0 }, &(est_view){ &one, EST_F32, EST_SHAPE_SCALAR, 1 });
+            continue;
+        }
+        if (!is_known(n)) continue;
+        for (int32_t i = 0; i < n->value[0].n; i++) narrow[i] = (int32_t)n->value[0].v[i];
+        status = put_constant(&r, (est_node){ g, id, 0 },
+                              &(est_view){ n->dtype[0] == EST_I32 ? (void *)narrow : (void *)n->value[0].v, n->dtype[0],
+                                           n->shape[0], n->value[0].n });
+    }
+    est_rewriter_clear(&r);
+    return status;
+}
+
 est_status est_pass_fold(est_graph *graph, est_io *io, est_store *store, const est_plan_options *options)
 {
     size_t     n_edges  = (size_t)io->n_fetches + 1;
@@ -126,5 +172,6 @@ est_status est_pass_fold(est_graph *graph, est_io *io, est_store *store, const e
     est_free(constant);
     est_free(listed);
     est_free(results);
+    if (status == EST_OK && options->devices != NULL) status = fold_shapes(graph, io);
     return status;
 }

@@ -12,7 +12,8 @@
  *   D2  An operation on a variable runs where the variable is. Any other runs on the device it is pinned to, or on the
  *       first of the session, if that has a kernel for its types; else on the host (soft placement).
  *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
- *       on a device are known before a step. */
+ *       on a device are known before a step. Sparse gradients, which shrink where ids occur twice, are padded
+ *       instead, if nothing but updates on the device takes them. */
 #ifndef EST_RUNTIME_LOCAL_DEVICES_H
 #define EST_RUNTIME_LOCAL_DEVICES_H
 

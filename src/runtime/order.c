@@ -4,7 +4,14 @@
  *
  * A topological order of data and control edges, of edges that keep reads of a variable before later writes (P2), and
  * otherwise in the order of the program, except that an update runs as soon as it can: its gradient is warm then, and
- * its memory is free for the rest of the backward pass. */
+ * its memory is free for the rest of the backward pass.
+ *
+ * On a device that runs by itself alike operations are put together instead, because the device runs them as one
+ * (cuda/batch.cuh): level by level, as far as each is from the inputs, by op within a level, and all updates last,
+ * after the sums of rows that they need. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ops/ops.h"
@@ -36,6 +43,7 @@ typedef struct orderer {
     int32_t *after; /* scratch: nodes that come after one writer are marked with its id + 1 */
     int32_t *stack;
     int32_t *first, *next; /* edges by source: heads and links */
+    int64_t *key;          /* per node: the least of those that are ready comes first */
 } orderer;
 
 static est_status add_edge(edge_list *e, int32_t from, int32_t to)
@@ -267,21 +275,71 @@ static est_status sort(const orderer *o, int32_t *missing, ready *heap, est_orde
 {
     int32_t n_heap = 0, n_live = 0;
 
+    memset(missing, 0, sizeof *missing * (size_t)o->n);
     for (int32_t e = 0; e < o->edges.n; e++) missing[o->edges.to[e]]++;
     for (int32_t id = 0; id < o->n; id++) {
         n_live += o->live[id];
-        if (o->live[id] && missing[id] == 0) heap_push(heap, &n_heap, (ready){ key_of(est_graph_node(o->g, id)), id });
+        if (o->live[id] && missing[id] == 0) heap_push(heap, &n_heap, (ready){ o->key[id], id });
     }
     while (n_heap > 0) {
         int32_t id           = heap_pop(heap, &n_heap).id;
         out->nodes[out->n++] = id;
         for (int32_t e = o->first[id]; e >= 0; e = o->next[e]) {
             int32_t to = o->edges.to[e];
-            if (--missing[to] == 0) heap_push(heap, &n_heap, (ready){ key_of(est_graph_node(o->g, to)), to });
+            if (--missing[to] == 0) heap_push(heap, &n_heap, (ready){ o->key[to], to });
         }
     }
     if (out->n == n_live) return EST_OK;
     return est_fail(EST_INTERNAL, "the step has a cycle of %d nodes", (int)(n_live - out->n));
+}
+
+/* --- alike operations together ------------------------------------------------------------------------------------ */
+
+typedef struct ranked {
+    const est_node_def *def;
+    int32_t             level;
+} ranked;
+
+/* Updates come last, and what makes the sums of rows for them right before. */
+static int turn_of(const est_op *op)
+{
+    return op->writes != 0 ? 2 : op->shrinks ? 1 : 0;
+}
+
+static int alike_first(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    int           x_turn = turn_of(x->def->op), y_turn = turn_of(y->def->op);
+    int           names = strcmp(x->def->op->name, y->def->op->name);
+
+    if (x_turn != y_turn) return x_turn < y_turn ? -1 : 1;
+    if (x_turn == 0 && x->level != y->level) return x->level < y->level ? -1 : 1;
+    if (names != 0) return names;
+    if (x->def->order != y->def->order) return x->def->order < y->def->order ? -1 : 1;
+    return (x->def->id > y->def->id) - (x->def->id < y->def->id);
+}
+
+/* Makes keys of levels; `order` is one in which producers come first. */
+static est_status rank_by_level(const orderer *o, const est_order *order)
+{
+    ranked  *all   = est_arena_alloc(o->arena, sizeof *all * ((size_t)o->n + 1));
+    int32_t *level = est_arena_alloc(o->arena, sizeof *level * ((size_t)o->n + 1));
+
+    if (all == NULL || level == NULL) return est_no_memory();
+    memset(level, 0, sizeof *level * ((size_t)o->n + 1));
+    for (int32_t k = 0; k < order->n; k++) {
+        const est_node_def *def  = est_graph_node(o->g, order->nodes[k]);
+        bool                runs = def->op->source == EST_SOURCE_NONE && !def->op->alias;
+
+        all[k] = (ranked){ def, level[def->id] };
+        for (int32_t e = o->first[def->id]; e >= 0; e = o->next[e]) {
+            int32_t to = o->edges.to[e];
+            if (level[to] < level[def->id] + runs) level[to] = level[def->id] + runs;
+        }
+    }
+    qsort(all, (size_t)order->n, sizeof *all, alike_first);
+    for (int32_t k = 0; k < order->n; k++) o->key[all[k].def->id] = k;
+    return EST_OK;
 }
 
 /* Nodes by their place in the program, so that producers come before users also where passes added nodes. */
@@ -292,7 +350,7 @@ static void sort_by_order(const orderer *o, int32_t *by_order, int32_t *count, i
     for (int32_t id = 0; id < o->n; id++) by_order[count[est_graph_node(o->g, id)->order]++] = id;
 }
 
-static est_status run_order(orderer *o, est_order *out)
+static est_status run_order(orderer *o, bool alike, est_order *out)
 {
     size_t   n         = (size_t)o->n + 1;
     int32_t  max_order = 0;
@@ -307,7 +365,8 @@ static est_status run_order(orderer *o, est_order *out)
     missing  = est_arena_alloc(o->arena, sizeof *missing * n);
     count    = est_arena_alloc(o->arena, sizeof *count * (size_t)(max_order + 3));
     heap     = est_arena_alloc(o->arena, sizeof *heap * n);
-    if (by_order == NULL || missing == NULL || count == NULL || heap == NULL) return est_no_memory();
+    o->key   = est_arena_alloc(o->arena, sizeof *o->key * n);
+    if (by_order == NULL || missing == NULL || count == NULL || heap == NULL || o->key == NULL) return est_no_memory();
     EST_TRY(mark_live(o));
     o->next = est_alloc(sizeof *o->next * (size_t)(o->edges.max + 1));
     if (o->next == NULL) return est_no_memory();
@@ -317,10 +376,15 @@ static est_status run_order(orderer *o, est_order *out)
     EST_TRY(trace_variables(o, by_order));
     EST_TRY(list_touches(o));
     EST_TRY(order_hazards(o, by_order));
+    for (int32_t id = 0; id < o->n; id++) o->key[id] = key_of(est_graph_node(o->g, id));
+    EST_TRY(sort(o, missing, heap, out));
+    if (!alike) return EST_OK;
+    EST_TRY(rank_by_level(o, out));
+    out->n = 0;
     return sort(o, missing, heap, out);
 }
 
-est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, est_order *out)
+static est_status make(est_graph *graph, const est_io *io, est_arena *arena, bool alike, est_order *out)
 {
     orderer    o = { .g = graph, .io = io, .arena = arena, .n = est_graph_size(graph) };
     size_t     n = (size_t)o.n + 1;
@@ -336,7 +400,7 @@ est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, 
         out->nodes == NULL) {
         status = est_no_memory();
     } else {
-        status = run_order(&o, out);
+        status = run_order(&o, alike, out);
     }
     est_free(o.live);
     est_free(o.var);
@@ -348,6 +412,16 @@ est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, 
     out->edge_to   = o.edges.to;
     out->n_edges   = o.edges.n;
     return status;
+}
+
+est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, est_order *out)
+{
+    return make(graph, io, arena, false, out);
+}
+
+est_status est_order_make_alike(est_graph *graph, const est_io *io, est_arena *arena, est_order *out)
+{
+    return make(graph, io, arena, true, out);
 }
 
 void est_order_clear(est_order *order)

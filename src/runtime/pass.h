@@ -33,6 +33,8 @@ typedef struct est_order {
 
 /* Orders the nodes that `io` needs (runtime/order.c). Cleared by est_order_clear, also after a failure. */
 EST_MUST_CHECK est_status est_order_make(est_graph *graph, const est_io *io, est_arena *arena, est_order *out);
+/* The same with alike operations together, for a device that runs them as one. */
+EST_MUST_CHECK est_status est_order_make_alike(est_graph *graph, const est_io *io, est_arena *arena, est_order *out);
 void                      est_order_clear(est_order *order);
 
 /* The edges into each node: node i waits for from[first[i]] to from[first[i + 1] - 1]. In the arena. */

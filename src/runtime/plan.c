@@ -625,7 +625,8 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
     if (options->remote != NULL) EST_TRY(partition_graph(plan, store, options->remote));
     if (options->devices != NULL) EST_TRY(cut_devices(plan, store, options));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io, plan->device));
-    EST_TRY(est_order_make(plan->graph, &plan->io, plan->arena, &plan->order));
+    EST_TRY((plan->device->runs != NULL ? est_order_make_alike : est_order_make)(plan->graph, &plan->io, plan->arena,
+                                                                                 &plan->order));
     plan->n_items = plan->order.n;
     EST_TRY(make_arrays(plan));
     for (int32_t k = 0; k < plan->n_items; k++) {

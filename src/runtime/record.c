@@ -6,7 +6,7 @@
  * replayed. A recording is of the shapes of the feeds, and of the addresses of those that lie in the device's memory
  * already, which are used there; a few are kept, since batches come again. Where more addresses come than recordings
  * are kept, such inputs are copied within the device. A recording holds addresses: all are dropped when memory moves.
- * Waves whose lanes may run at the same time (P5) are forked.
+ * Items of a wave may run at the same time (P5).
  *
  * Nothing here waits but what needs a value: all that a plan enqueues is in one queue, in order, so a run may be
  * enqueued behind others of the same plan (runtime/run_ahead.h). Results stay on the device until somebody looks.
@@ -24,7 +24,6 @@
 #include "tensor/tensor.h"
 
 #define RECORDINGS_MAX 32 /* the one that was not used for the longest time goes */
-#define LANES_MAX      4  /* of a fork: each costs */
 
 /* A fed value, in the device's memory. */
 typedef struct input {
@@ -310,16 +309,32 @@ static est_status launch_steps(est_plan *plan, int32_t first, int32_t end)
     return EST_OK;
 }
 
+/* Of a wave of items that are independent of each other, the first that is heavy; -1: at most one is. */
+static int32_t find_heavy(const est_plan *plan, const est_plan_wave *wave)
+{
+    int32_t first = -1, n = 0;
+
+    for (int32_t s = wave->first; s < wave->end; s++) {
+        if (!plan->items[plan->steps[s]].call.node->op->heavy) continue;
+        if (n++ == 0) first = s;
+    }
+    return n >= 2 ? first : -1;
+}
+
+/* Where several items are heavy, as the products of a backward pass, the first of them runs beside all others. What is
+ * small stays in a row: forks cost, and the device runs alike items that follow each other as one. */
 static est_status launch_wave(est_plan *plan, const est_plan_wave *wave)
 {
-    est_recorder *r = plan->recorder;
+    est_recorder *r     = plan->recorder;
+    int32_t       heavy = r->runs->fork != NULL ? find_heavy(plan, wave) : -1;
 
-    if (wave->n_lanes == 1 || r->runs->fork == NULL) return launch_steps(plan, wave->first, wave->end);
-    EST_TRY(r->runs->fork(r->queue, wave->n_lanes < LANES_MAX ? wave->n_lanes : LANES_MAX));
-    for (int32_t l = 0; l < wave->n_lanes; l++) {
-        EST_TRY(r->runs->lane(r->queue, l % LANES_MAX));
-        EST_TRY(launch_steps(plan, l == 0 ? wave->first : wave->lane_end[l - 1], wave->lane_end[l]));
-    }
+    if (heavy < 0) return launch_steps(plan, wave->first, wave->end);
+    EST_TRY(r->runs->fork(r->queue, 2));
+    EST_TRY(r->runs->lane(r->queue, 0));
+    EST_TRY(launch_steps(plan, heavy, heavy + 1));
+    EST_TRY(r->runs->lane(r->queue, 1));
+    EST_TRY(launch_steps(plan, wave->first, heavy));
+    EST_TRY(launch_steps(plan, heavy + 1, wave->end));
     return r->runs->join(r->queue);
 }
 

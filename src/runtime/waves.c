@@ -141,10 +141,54 @@ static void add_to_window(wave_builder *w, int32_t step)
     w->bytes += item_bytes(&w->plan->items[item]);
 }
 
+/* --- on a device that runs by itself ------------------------------------------------------------------------------ */
+
+/* A window of items that do not depend on each other, each a lane of its own: none has memory of another, so that the
+ * device may run them side by side, and alike ones as one (runtime/record.c). */
+static void close_device_window(wave_builder *w, int32_t end)
+{
+    for (int32_t s = w->begin; s < end; s++) {
+        w->lane_ends[s - w->begin] = s + 1;
+        w->lane[w->plan->steps[s]] = -1;
+    }
+    add_wave(w, w->begin, end, end - w->begin, w->lane_ends);
+    w->lane_ends += end - w->begin;
+    w->begin   = end;
+    w->n_lanes = 0;
+}
+
+/* Whether a step does the same kind of work as the one before it: what makes sums of rows, or updates, is together. */
+static bool is_alike(const est_plan *plan, int32_t step)
+{
+    const est_op *a = plan->items[plan->steps[step - 1]].call.node->op;
+    const est_op *b = plan->items[plan->steps[step]].call.node->op;
+
+    return a->shrinks == b->shrinks && (a->writes != 0) == (b->writes != 0);
+}
+
+static void walk_device(wave_builder *w)
+{
+    for (int32_t s = 0; s < w->plan->n_steps; s++) {
+        int32_t item = w->plan->steps[s];
+
+        w->question = s + 1;
+        if (waits_for(w, item) != NOTHING || w->n_lanes == LANES_MAX || (s > 0 && !is_alike(w->plan, s))) {
+            close_device_window(w, s);
+        }
+        w->lane[item]         = w->n_lanes;
+        w->tail[w->n_lanes++] = item;
+    }
+    close_device_window(w, w->plan->n_steps);
+}
+
 static void walk(wave_builder *w)
 {
     est_plan *plan = w->plan;
 
+    if (plan->device->runs != NULL) {
+        walk_device(w);
+        return;
+    }
     for (int32_t s = 0; s < plan->n_steps; s++) {
         if (is_small(&plan->items[plan->steps[s]])) {
             add_to_window(w, s);

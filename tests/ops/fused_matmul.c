@@ -52,7 +52,9 @@ int main(int argc, char **argv)
         { BIAS(RELU(true)), .in = { IN(129, 257), IN(257, 193), IN(193) } }, /* several tiles and tasks, odd */
         { BIAS(RELU(true), TRANS_A(true)), .in = { IN(33, 17), IN(33, 40), IN(40) } },
         { BIAS(RELU(false), TRANS_B(true)), .in = { IN(17, 33), IN(40, 33), IN(40) } },
-        { BIAS(RELU(true)), .in = { IN(512, 64), IN(64, 1), IN(1) } }, /* the last layer of a click model */
+        { BIAS(RELU(true)), .in = { IN(512, 64), IN(64, 1), IN(1) } },     /* the last layer of a click model */
+        { BIAS(RELU(true)), .in = { IN(9, 1100), IN(1100, 65), IN(65) } }, /* a long sum: by parts on a GPU */
+        { MASK(TRANS_B(false)), .in = { IN(3, 1100), IN(1100, 7), IN(3, 7) } },
         { MASK(TRANS_B(false)), .in = { IN(3, 5), IN(5, 7), IN(3, 7) } },
         { MASK(TRANS_B(true)), .in = { IN(65, 31), IN(90, 31), IN(65, 90) } },
         { MASK(TRANS_B(true)), .in = { IN(128, 256), IN(300, 256), IN(128, 300) } },

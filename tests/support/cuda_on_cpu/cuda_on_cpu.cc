@@ -191,17 +191,15 @@ void cuda_on_cpu_run(dim3 grid, dim3 size, const std::function<void()> &thread)
 {
     gridDim  = grid;
     blockDim = size;
-    for (unsigned y = 0; y < grid.y; y++) {
-        for (unsigned x = 0; x < grid.x; x++) {
-            blockIdx     = dim3(x, y);
-            block.thread = &thread;
-            block.n      = size.x;
-            block.next   = 0;
-            block.states.assign(size.x, NEW);
-            block.fibers.assign(size.x, NULL);
-            block.slots.assign(size.x, 0);
-            run_block();
-        }
+    for (unsigned i = 0; i < grid.x * grid.y * grid.z; i++) {
+        blockIdx     = dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y);
+        block.thread = &thread;
+        block.n      = size.x;
+        block.next   = 0;
+        block.states.assign(size.x, NEW);
+        block.fibers.assign(size.x, NULL);
+        block.slots.assign(size.x, 0);
+        run_block();
     }
 }
 
@@ -363,6 +361,11 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 /* --- cuBLASLt ----------------------------------------------------------------------------------------------------- */
 
 void est_cublaslt_open(void) {}
+
+bool est_cublaslt_tf32(void)
+{
+    return true;
+}
 
 bool est_cublaslt_launch(const est_call *, const est_product *, int *)
 {

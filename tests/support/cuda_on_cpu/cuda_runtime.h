@@ -17,6 +17,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __grid_constant__
 #define __shared__ static /* blocks run one at a time */
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
