@@ -143,6 +143,16 @@ def mapped_by_tf(bad, folder):
     list(tf.data.Dataset.range(3).map(bad))
 
 
+@kind("py_on_interleave")
+def interleaved(bad, folder):
+    list(tf.data.Dataset.range(3).interleave(bad))
+
+
+@kind("py_on_map")
+def py_function(bad, folder):
+    list(tf.data.Dataset.range(3).map(lambda x: tf.py_function(bad, [x], tf.int64)))
+
+
 # --- estimators -------------------------------------------------------------------------------------------------------
 
 
