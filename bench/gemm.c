@@ -209,7 +209,7 @@ __attribute__((target("avx512f"))) static void multiply_add_512(void *arg)
 static void print_peak(void)
 {
     float            out[16];
-    bench_contestant peak[] = { { multiply_add, out }, { multiply_add_512, out } };
+    bench_contestant peak[] = { { .fn = multiply_add, .arg = out }, { .fn = multiply_add_512, .arg = out } };
 
     if (!__builtin_cpu_supports("fma")) return;
     if (!__builtin_cpu_supports("avx512f")) peak[1].fn = NULL;
@@ -267,9 +267,9 @@ static void measure(shape s, est_pool *pool, int n_rounds, double window_secs)
                                         .c       = c,
                                         .ldc     = s.n } };
     size_t           scratch      = est_gemm_scratch(pool, &j.g);
-    bench_contestant contestant[] = { { run_ours, &j },
-                                      { cblas_sgemm != NULL ? run_openblas : NULL, &j },
-                                      { dnnl_sgemm != NULL ? run_dnnl : NULL, &j } };
+    bench_contestant contestant[] = { { .fn = run_ours, .arg = &j },
+                                      { .fn = cblas_sgemm != NULL ? run_openblas : NULL, .arg = &j },
+                                      { .fn = dnnl_sgemm != NULL ? run_dnnl : NULL, .arg = &j } };
 
     if (scratch > 0) j.g.scratch = random_matrix((int64_t)(scratch / sizeof(float)));
     bench_run(contestant, 3, n_rounds, window_secs);

@@ -377,8 +377,8 @@ static const job_field run_fields[] = {
       "input", "true", .negated = true },
     { "check_numerics", JOB_BOOL, AT(config.check_numerics), "name the operation that first produces NaN or infinity",
       "false" },
-    { "precision", JOB_ENUM, AT(config.precision), "mixed_bfloat16: layers multiply numbers rounded to bfloat16, "
-      "and keep variables and sums in float32", "float32", .words = precisions },
+    { "precision", JOB_ENUM, AT(config.precision), "with mixed_bfloat16 layers multiply numbers rounded to "
+      "bfloat16, and keep variables and sums in float32", "float32", .words = precisions },
     { "threads", JOB_INT, AT(config.threads), "absent: ESTOC_NUM_THREADS, else the cores", .min = 1, .max = 1024 },
     { "devices", JOB_TEXTS, AT(config.devices), "devices that compute beside the CPU, as /gpu:0; /cpu:0: none; absent: "
       "GPU 0 where there is one" },

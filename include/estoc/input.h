@@ -92,7 +92,9 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_rebatch(est_dataset *dataset, in
  * FILE: batches of the sizes of est_dataset_rebatch from rows of the worker's own files. A worker whose files have
  * fewer rows ends earlier: repeat the dataset. DATA: every batch is split into equal parts for all replicas, the last
  * ones smaller or empty, which are assigned to the workers in turn: at every step all replicas together see exactly the
- * dataset's batch, and all workers have the same number of steps.
+ * dataset's batch, and all workers have the same number of steps. Where a shuffle without a seed comes before the
+ * batches, rows are dealt before it instead, and each worker makes batches of the given size of its own rows: their
+ * numbers may differ by one, and drop_remainder drops rows on each worker; a seed avoids both.
  *
  * The number of replicas is a multiple of the number of workers. With at most one replica (no multi-worker training)
  * batches stay as they are, and only the parts are divided. */

@@ -86,7 +86,8 @@ typedef struct est_network_options {
     const char         *model_dir;   /* of several workers and parameter servers: checkpoints, from which a restarted
                                       * job goes on; NULL: none; copied */
     est_strings         outputs;     /* names of several outputs (est_outputs); empty: there is one; copied */
-    est_precision       precision;   /* of the layers; 0: float32. Exports are made in float32 */
+    est_precision       precision;   /* of the layers, in the graphs that the network makes; est_network_apply has that
+                                      * of the caller's graph. 0: float32. Exports are made in float32 */
 } est_network_options;
 
 #define EST_NETWORK(...)                                                                                               \

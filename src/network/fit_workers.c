@@ -311,9 +311,12 @@ static int64_t made(const est_fit *fit)
     return est_loop_global_step(fit->loop) - fit->workers->base;
 }
 
+/* Rounded down: a checkpoint may be of a step before this fit. */
 void est_fit_workers_seek(est_fit *fit)
 {
-    fit->epoch = fit->options->initial_epoch + made(fit) / fit->steps;
+    int64_t n = made(fit);
+
+    fit->epoch = fit->options->initial_epoch + (n >= 0 ? n / fit->steps : -((fit->steps - 1 - n) / fit->steps));
 }
 
 /* How many steps of the epoch under way are made; below 0, or more than it has: it is another epoch now. */
@@ -385,7 +388,7 @@ static void pass_request(est_fit *fit)
     est_communicator *c = fit->workers->run.communicator;
 
     if (!est_loop_withdraw_stop(fit->loop)) return;
-    if (!c->stop) est_log_info("All workers stop with the next step: %s", est_loop_stop_reason(fit->loop));
+    if (!c->stop) est_log_info("All workers stop: %s", est_loop_stop_reason(fit->loop));
     c->stop = true;
 }
 
@@ -408,7 +411,9 @@ static est_status make_steps(est_fit *fit)
 /* The states of the metrics become those of all workers. */
 static est_status sum_epoch(est_fit *fit)
 {
-    est_status status = fit->workers->in_group ? sum_states(fit, fit->f) : EST_ABORTED;
+    est_status status = fit->workers->in_group
+                            ? sum_states(fit, fit->f)
+                            : est_fail(EST_ABORTED, "the workers have met again since the last step");
 
     est_loop_outdate_logs(fit->loop);
     if (!is_loss_of_worker(status)) return status;

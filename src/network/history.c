@@ -58,6 +58,7 @@ static est_status grow(est_history *history)
 
 est_status est_history_begin(est_history *history, int64_t epoch)
 {
+    while (history->n > 0 && history->epochs[history->n - 1] >= epoch) history->n--; /* workers have gone back */
     if (history->n == history->capacity) EST_TRY(grow(history));
     for (int k = 0; k < history->n_columns; k++) history->columns[k].values[history->n] = NAN;
     history->epochs[history->n++] = epoch;

@@ -30,12 +30,11 @@ est_node est_rows_times(est_node x, est_node kernel, int64_t units)
     int      rank = est_node_shape(x)->rank;
     est_node axes[EST_RANK_MAX], rows;
 
-    x      = est_layer_factor(x);
     kernel = est_layer_factor(kernel);
-    if (rank == 2) return est_matmul(x, kernel);
+    if (rank == 2) return est_matmul(est_layer_factor(x), kernel);
     for (int i = 0; i < rank - 1; i++) axes[i] = est_nn_dim(x, i);
     axes[rank - 1] = est_scalar(x.graph, EST_I32, (double)units);
-    rows           = est_matmul(est_reshape(x, EST_I64S(-1, est_node_dim(x, -1))), kernel);
+    rows           = est_matmul(est_layer_factor(est_reshape(x, EST_I64S(-1, est_node_dim(x, -1)))), kernel);
     return est_reshape_to(rows, est_pack((est_nodes){ axes, rank }, 0));
 }
 

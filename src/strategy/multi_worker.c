@@ -309,7 +309,7 @@ static est_status mw_join(est_run *run, est_loop *loop)
     EST_TRY(offered_step(m, &offered));
     EST_TRY(join_training(m, offered));
     if (m->view.over) {
-        est_loop_request_stop(loop, "the job is over");
+        est_loop_job_over(loop);
         return est_session_init(est_loop_session(loop));
     }
     if (m->view.rank == m->view.source) EST_TRY(restore_offered(m, loop));

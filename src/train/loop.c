@@ -593,10 +593,9 @@ static est_status rejoin(est_loop *loop, est_status status)
         loop->global_step = step; /* that the variables are at, whatever has failed behind that */
         loop->run_count   = est_session_run_count(loop->session);
         if (status != EST_OK) continue;
-        loop->stop = loop->signalled = false;
-        loop->over                   = over;
+        loop->stop = loop->signalled = loop->over = false;
         if (over) {
-            est_loop_request_stop(loop, "the job is over");
+            est_loop_job_over(loop);
         } else {
             status = CALL_IDLE(loop, after_run);
         }

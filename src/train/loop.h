@@ -152,6 +152,9 @@ bool                      est_loop_at_end(const est_loop *loop);
 /* With est_loop_strategy.pauses: est_loop_step has returned EST_OK without a run. The global step may be another. */
 bool est_loop_rejoined(const est_loop *loop);
 
+/* Requests a stop that stands: the other workers have ended the job. */
+void est_loop_job_over(est_loop *loop);
+
 /* Takes back a stop that a hook has requested, for a caller that asks the other workers first. false: there is none, or
  * it stands, since a signal has come or the job is over. */
 bool est_loop_withdraw_stop(est_loop *loop);

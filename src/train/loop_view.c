@@ -368,6 +368,12 @@ bool est_loop_should_stop(const est_loop *loop)
     return loop != NULL ? loop->stop || est_stop_signal() != 0 : false;
 }
 
+void est_loop_job_over(est_loop *loop)
+{
+    loop->over = true;
+    est_loop_request_stop(loop, "the job is over");
+}
+
 bool est_loop_withdraw_stop(est_loop *loop)
 {
     if (!loop->stop || loop->over || est_stop_signal() != 0) return false;

@@ -27,7 +27,8 @@ static void expect_same_nodes(nn_test *t, est_node a, est_node b)
     assert_memory_equal(x, y, (size_t)n * sizeof *x);
 }
 
-TEST(dense_is_a_product_of_rounded_numbers)
+/* Of rank 2, or of rank 3, which is a product of rows. */
+static void check_dense(est_shape shape)
 {
     nn_test      t = nn_begin(3);
     double       values[15];
@@ -35,11 +36,13 @@ TEST(dense_is_a_product_of_rounded_numbers)
     est_gradient got[2];
 
     for (int i = 0; i < 15; i++) values[i] = sin(i);
-    x = nn_const(t.graph, EST_SHAPE(3, 5), values);
+    x = nn_const(t.graph, shape, values);
     (void)est_graph_precision(t.graph, EST_PRECISION_MIXED_BFLOAT16);
     y      = est_dense(x, 4, EST_DENSE(.no_bias = true));
     kernel = est_graph_find(t.graph, "dense/kernel");
-    est_gradients(est_reduce_sum(est_square(y), EST_I64S(0, 1), false), EST_NODES(x, kernel), got);
+    est_gradients(est_reduce_sum(est_square(est_reshape(y, EST_I64S(3, 4))), EST_I64S(0, 1), false),
+                  EST_NODES(x, kernel), got);
+    x = est_reshape(x, EST_I64S(3, 5));
 
     (void)est_graph_precision(t.graph, EST_PRECISION_FLOAT32);
     product = est_matmul(est_round_bfloat16(x), est_round_bfloat16(est_read_variable(kernel)));
@@ -51,6 +54,12 @@ TEST(dense_is_a_product_of_rounded_numbers)
     expect_same_nodes(&t, got[0].values, dx);
     expect_same_nodes(&t, got[1].values, dk);
     nn_end(&t);
+}
+
+TEST(dense_is_a_product_of_rounded_numbers)
+{
+    check_dense(EST_SHAPE(3, 5));
+    check_dense(EST_SHAPE(1, 3, 5));
 }
 
 /* Each layer that multiplies rounds both factors; in float32, and on float64, none does. */
