@@ -35,7 +35,7 @@ EST_API const char *est_device_missing(void);
 EST_API EST_MUST_CHECK est_status est_tensor_to_device(est_tensor *tensor, const char *device, est_tensor **out);
 EST_API EST_MUST_CHECK est_status est_tensor_to_host(est_tensor *tensor, est_tensor **out);
 
-/* Where the elements are: "/device:GPU:0", "/device:CPU:0". */
+/* Where the elements are: "/device:GPU:0", "/device:CPU:0"; NULL without a tensor or room. */
 EST_API const char *est_tensor_device_name(const est_tensor *tensor, char *out, size_t size);
 
 #ifdef __cplusplus

@@ -54,7 +54,7 @@ est_status est_model_create(est_mode mode, const est_run_config *config, const e
         est_model_free(model);
         return status;
     }
-    (void)est_graph_precision(model->graph, config->precision);
+    if (config != NULL) (void)est_graph_precision(model->graph, config->precision);
     model->mode   = mode;
     model->config = config;
     model->task   = task;

@@ -92,7 +92,9 @@ est_status est_tensor_to_host(est_tensor *tensor, est_tensor **out)
 
 const char *est_tensor_device_name(const est_tensor *tensor, char *out, size_t size)
 {
-    const est_device *device = tensor != NULL ? est_tensor_device(tensor) : NULL;
+    const est_device *device;
 
+    if (tensor == NULL || out == NULL || size == 0) return NULL;
+    device = est_tensor_device(tensor);
     return est_device_name(device != NULL ? device : &est_device_cpu, out, size);
 }

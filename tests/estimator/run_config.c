@@ -690,7 +690,7 @@ TEST(text)
         "{\"model_dir\": \"a\\\"b\\n\", \"seed\": null, \"save_summary_steps\": 100, \"save_checkpoints_steps\": null, "
         "\"save_checkpoints_secs\": 600, \"keep_checkpoint_max\": null, \"keep_checkpoint_every_n_hours\": 0.5, "
         "\"log_step_count_steps\": null, \"session_creation_timeout_secs\": 7200, \"peer_silence_secs\": 10, \"max_worker_delay_secs\": 60, "
-        "\"no_graph_def\": true, \"threads\": null, \"check_numerics\": false, \"no_input_position\": false, "
+        "\"no_graph_def\": true, \"threads\": null, \"precision\": \"float32\", \"check_numerics\": false, \"no_input_position\": false, "
         "\"no_signals\": false, \"quiet\": false, \"train_distribute\": null, \"eval_distribute\": false, "
         "\"protocol\": \"grpc+verbs\", \"device_fn\": false, \"devices\": [\"/gpu:0\", \"/gpu:1\"], \"no_soft_placement\": true, "
         "\"log_device_placement\": false, \"no_tf32\": true, \"device_memory_limit\": 4096, \"cluster_spec\": {}, \"task_type\": \"evaluator\", \"task_id\": 2, \"is_chief\": false, "

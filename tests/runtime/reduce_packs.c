@@ -351,7 +351,9 @@ TEST(fault_of_one)
 
         for (int i = 0; i < 2; i++) memory_communicator_of(j.communicator, i)->bytes_per_pack = bytes_per_pack;
         memory_communicator_run(2, run_fault, &j);
-        assert_int_equal(memory_communicator_begun(j.communicator, 1), (int)bytes_per_pack);
+        if (!est_far_device_is_used()) { /* whose order is by level: what fails comes before the exchange */
+            assert_int_equal(memory_communicator_begun(j.communicator, 1), (int)bytes_per_pack);
+        }
         assert_int_equal(j.status[1], EST_INVALID_ARGUMENT);
         assert_int_equal(j.status[0], EST_ABORTED);
         if (strstr(j.text[0], "9") == NULL || strstr(j.text[0], "table") == NULL) fail_msg("%s", j.text[0]);
