@@ -46,7 +46,7 @@ test-python: build/release/build.ninja
 	@cmake --build build/release --target libestoc.so
 	@scripts/python-env --tests
 	@build/python-venv/bin/python python/build_native.py build/python --library build/release
-	@PYTHONPATH=build/python build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)
+	@PYTHONPATH="$(CURDIR)/build/python" build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)
 
 notebooks: ## the notebooks of docs/notebooks in a kernel of IPython (sets up build/notebook-venv)
 notebooks: build/release/build.ninja

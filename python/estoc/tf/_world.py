@@ -70,13 +70,11 @@ class World:
             for restoration in list(restorations):
                 restoration.match()
 
-    def ready(self, variable: bytes | None = None) -> Any:
-        """The session, with what networks have learned; where one variable matters, with what those have that train
-        it: the learning rate is read and written around every fit, and tables may be large."""
+    def ready(self) -> Any:
+        """The session, with what networks have learned."""
         if self.trained:
             for network in list(self.trained):
-                if variable is None or variable in network.trains():
-                    network.give_back()
+                network.give_back()
         return self.session()
 
     def changed(self) -> None:
@@ -93,11 +91,11 @@ class World:
 
     def read(self, name: bytes) -> np.ndarray:
         out = ffi.new("est_tensor **")
-        check(lib.est_session_read(self.ready(name), name, out))
+        check(lib.est_session_read(self.ready(), name, out))
         return to_array(take_tensor(out[0]))
 
     def write(self, name: bytes, value: Any, dtype: DType) -> None:
-        check(lib.est_session_write(self.ready(name), name, to_tensor(value, dtype)))
+        check(lib.est_session_write(self.ready(), name, to_tensor(value, dtype)))
         self.changed()
 
     # --- steps ---

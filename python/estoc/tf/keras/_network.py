@@ -15,7 +15,7 @@ from ..._tensor import as_dtype, c_shape, take_tensor, to_tensor
 from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
-from .._world import Variable, count_variables
+from .._world import Variable
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -57,7 +57,6 @@ class Network:
         if self._world.is_remote:
             self._world.use(self)
         self._version = -1  # of the world's variables that the session has
-        self._trains: Any = None  # how many variables the world had, and which of them the network trains
         self._keep: list = []
         self.optimizer: Any = None  # of compile
 
@@ -87,13 +86,6 @@ class Network:
                 if twin is not None:
                     found[id(variable)] = (variable, twin._bytes)
         return list(found.values())
-
-    def trains(self) -> frozenset[bytes]:
-        """The names of its variables in the world."""
-        count = count_variables(self._world.graph)
-        if self._trains is None or self._trains[0] != count:
-            self._trains = (count, frozenset(variable._bytes for variable, _ in self._pairs()))
-        return self._trains[1]
 
     def take(self) -> None:
         """Gives the session what the world has."""
