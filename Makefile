@@ -88,7 +88,7 @@ check: bootstrap
 asan:     ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer; SHORT=1: without what takes long
 asan: build/asan/build.ninja
 	@cmake --build build/asan
-	@scripts/run-tests build/asan -LE 'interop$(if $(SHORT),|long)'
+	@$(if $(SHORT),ESTOC_TEST_SHORT=1) scripts/run-tests build/asan -LE 'interop$(if $(SHORT),|long)'
 
 asan-python: ## the tests of the Python package on libestoc under both sanitizers, with a search for leaks; TESTS="-k dataset" selects
 asan-python: build/asan/build.ninja
@@ -99,7 +99,7 @@ asan-python: build/asan/build.ninja
 tsan:     ## the tests that use threads, under ThreadSanitizer; SHORT=1 likewise
 tsan: build/tsan/build.ninja
 	@cmake --build build/tsan
-	@scripts/run-tests build/tsan -L threads $(if $(SHORT),-LE long)
+	@$(if $(SHORT),ESTOC_TEST_SHORT=1) scripts/run-tests build/tsan -L threads $(if $(SHORT),-LE long)
 
 far:      ## the tests that run on a far device (CPU kernels, memory that the host cannot touch), in release, asan and tsan
 far: build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja
