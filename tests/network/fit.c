@@ -167,6 +167,30 @@ TEST(same_as_by_hand)
 }
 
 /* A second fit goes on where the first ended, and evaluate sees what it has trained. */
+/* Steps with batches of the caller's use the functions that a fit and an evaluation use before and after them. */
+TEST(on_batch_between)
+{
+    est_tensor       *x = noise(8, 3, 1), *y = noise(8, 1, 2);
+    est_named_tensors batch   = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network = make_line(NULL, EST_COMPILE(.loss = "mse"));
+    est_metrics      *metrics = NULL;
+    double            before, after;
+
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_network_train_on_batch(network, batch, NULL));
+        assert_ok(est_network_fit(network, EST_FIT(.arrays = batch, .verbose = EST_VERBOSE_NONE), NULL));
+        assert_ok(est_network_test_on_batch(network, batch, &before));
+        assert_ok(est_network_evaluate(network, EST_NETWORK_EVALUATE(.arrays = batch, .verbose = EST_VERBOSE_NONE),
+                                       &metrics));
+        assert_ok(est_network_test_on_batch(network, batch, &after));
+        assert_true(est_metrics_get(metrics, "loss") == before && before == after);
+        est_metrics_free(metrics);
+    }
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 TEST(goes_on)
 {
     est_tensor  *x = noise(ROWS, WIDTH, 1), *y = noise(ROWS, 1, 2);
