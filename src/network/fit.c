@@ -298,11 +298,13 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
     EST_REQUIRE(network);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_fit_options), options, &own));
     EST_TRY(est_network_need_compiled(network, "est_network_fit"));
+    EST_TRY(est_network_need_idle(network, "est_network_fit", false));
     status = check_options(&own);
     if (status != EST_OK) return est_fail_context(status, "fit");
     if (est_network_is_coordinated(network)) fit.trainer = &est_coordinator_trainer;
-    fit.epochs = own.epochs > 0 ? own.epochs : 1;
-    fit.epoch  = own.initial_epoch;
+    fit.epochs       = own.epochs > 0 ? own.epochs : 1;
+    fit.epoch        = own.initial_epoch;
+    network->fitting = true;
     est_signals_catch();
     status = run(&fit);
     est_error_take(status, &error);
@@ -312,7 +314,8 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
         fit.history = NULL;
     }
     clear(&fit);
-    network->failed = status != EST_OK;
+    network->failed  = status != EST_OK;
+    network->fitting = false;
     est_signals_release(status);
     if (status == EST_OK) return EST_OK;
     (void)est_error_raise(&error);

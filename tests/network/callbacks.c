@@ -318,6 +318,91 @@ TEST(tensorboard)
     stage_close(&s);
 }
 
+/* --- what callbacks may call -------------------------------------------------------------------------------------- */
+
+typedef struct caller {
+    est_network      *network;
+    est_named_tensors batch;
+    int               refused; /* how many calls were */
+    bool              evaluates;
+} caller;
+
+static est_status call_all(est_loop *loop, void *user)
+{
+    caller      *own     = user;
+    const char  *busy    = own->evaluates ? "a callback of est_network_evaluate calls "
+                                          : "a callback of est_network_fit calls ";
+    est_tensor  *out     = NULL;
+    est_metrics *metrics = NULL;
+    double       values[2];
+
+    (void)loop;
+    expect_error(est_network_compile(own->network, EST_COMPILE(.loss = "mae", .metrics = EST_STRINGS("mse", "mae"))),
+                 EST_FAILED_PRECONDITION, busy);
+    expect_error(est_network_fit(own->network, EST_FIT(.arrays = own->batch), NULL), EST_FAILED_PRECONDITION, busy);
+    expect_error(est_network_train_on_batch(own->network, own->batch, NULL), EST_FAILED_PRECONDITION, busy);
+    own->refused += 3;
+    if (own->evaluates) {
+        expect_error(est_network_evaluate(own->network, EST_NETWORK_EVALUATE(.arrays = own->batch), NULL),
+                     EST_FAILED_PRECONDITION, busy);
+        expect_error(est_network_test_on_batch(own->network, own->batch, NULL), EST_FAILED_PRECONDITION, busy);
+        own->refused += 2;
+    } else {
+        assert_ok(est_network_evaluate(
+            own->network, EST_NETWORK_EVALUATE(.arrays = own->batch, .verbose = EST_VERBOSE_NONE), &metrics));
+        assert_ok(est_network_test_on_batch(own->network, own->batch, values));
+    }
+    assert_ok(est_network_predict(own->network, EST_NETWORK_PREDICT(.arrays = own->batch), &out));
+    assert_ok(est_network_save_weights(own->network, test_path("weights")));
+    assert_ok(est_network_load_weights(own->network, test_path("weights"), NULL));
+    assert_ok(est_network_save(own->network, test_path("model")));
+    est_metrics_free(metrics);
+    est_tensor_free(out);
+    return EST_OK;
+}
+
+/* A callback may look at the network in every way, and change neither the training nor the measurement that it is
+ * called by: both end as without it. */
+TEST(calls)
+{
+    est_tensor       *x = noise(16, 2, 1), *y = noise(16, 1, 2);
+    est_named_tensors batch = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network[2];
+    est_history      *history[2];
+    est_metrics      *metrics[2];
+
+    for (int i = 0; i < 2; i++) {
+        caller    own  = { .batch = batch };
+        est_hook *hook = est_lambda_callback(
+            EST_LAMBDA_CALLBACK(.batch_end = call_all, .epoch_end = call_all, .user = &own));
+        est_hooks hooks = i == 0 ? (est_hooks){ 0 } : EST_HOOKS(hook);
+
+        network[i] = own.network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse"));
+        assert_ok(est_network_fit(
+            network[i],
+            EST_FIT(.arrays = batch, .batch_size = 8, .epochs = 2, .callbacks = hooks, .verbose = EST_VERBOSE_NONE),
+            &history[i]));
+        own.evaluates = true;
+        assert_ok(est_network_evaluate(
+            network[i], EST_NETWORK_EVALUATE(.arrays = batch, .callbacks = hooks, .verbose = EST_VERBOSE_NONE),
+            &metrics[i]));
+        assert_int_equal(own.refused, i == 0 ? 0 : 6 * 3 + 5);
+        est_hook_free(hook);
+    }
+    expect_same_variable(network[0], network[1], "dense/kernel");
+    assert_true(est_metrics_get(metrics[0], "loss") == est_metrics_get(metrics[1], "loss"));
+    for (int i = 0; i < 2; i++) {
+        assert_true(est_history_value(history[0], "loss", i) == est_history_value(history[1], "loss", i));
+    }
+    for (int i = 0; i < 2; i++) {
+        est_history_free(history[i]);
+        est_metrics_free(metrics[i]);
+        est_network_free(network[i]);
+    }
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 /* --- others ------------------------------------------------------------------------------------------------------- */
 
 TEST(terminate_on_nan)
