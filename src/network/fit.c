@@ -193,14 +193,23 @@ static est_status seek(est_fit *fit)
     return status;
 }
 
+/* The pass that an epoch begins; -1: it goes on with the input. Each has an order of its own, also in later fits of the
+ * network. Workers go on in all fits: they find their position by the step. */
+static int64_t pass_of(const est_fit *fit)
+{
+    if (fit->workers != NULL || fit->calls != NULL) return -1;
+    if (fit->goes_on) return est_loop_runs(fit->loop) == 0 ? fit->first_pass : -1;
+    return fit->first_pass + fit->epoch - fit->options->initial_epoch;
+}
+
 static est_status run_epoch(est_fit *fit, bool *ended)
 {
     int64_t before = est_loop_runs(fit->loop);
 
     EST_TRY(est_network_function_reset(fit->network, fit->f));
     est_loop_lend(fit->loop, fit->network->session);
+    EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, pass_of(fit)));
     EST_TRY(seek(fit));
-    EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, !fit->goes_on));
     EST_TRY(fit->trainer->epoch(fit, ended));
     if (est_stop_signal() != 0) return EST_OK;                       /* the epoch is not complete */
     if (*ended && est_loop_runs(fit->loop) == before) return EST_OK; /* it did not begin */
@@ -304,6 +313,7 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
     if (est_network_is_coordinated(network)) fit.trainer = &est_coordinator_trainer;
     fit.epochs       = own.epochs > 0 ? own.epochs : 1;
     fit.epoch        = own.initial_epoch;
+    fit.first_pass   = network->passes > fit.epoch ? network->passes : fit.epoch;
     network->fitting = true;
     est_signals_catch();
     status = run(&fit);
@@ -314,6 +324,7 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
         fit.history = NULL;
     }
     clear(&fit);
+    network->passes  = fit.first_pass + fit.epoch - own.initial_epoch;
     network->failed  = status != EST_OK;
     network->fitting = false;
     est_signals_release(status);

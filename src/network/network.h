@@ -108,6 +108,7 @@ struct est_network {
     est_graph          *graph;        /* NULL: not built */
     est_session        *session;      /* NULL: not built, or not connected */
     est_coordinator    *coordinator;  /* that has the session; NULL: none, or not connected */
+    int64_t             passes;       /* over the input of a fit: the next, in whose order nothing was read yet */
     int64_t             fitted;       /* epochs of the fits of this program before the one under way */
     int64_t             restored;     /* epochs that a checkpoint had and no fit has come to yet */
     bool                failed;       /* the last fit or evaluation by a coordinator: its job is not over */
