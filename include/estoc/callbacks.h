@@ -102,7 +102,8 @@ typedef double (*est_learning_rate_fn)(int64_t epoch, double rate, void *user);
 EST_API EST_MUST_CHECK est_hook *est_learning_rate_callback(est_learning_rate_fn fn, void *user);
 
 /* Writes the logs of every epoch as a line of a CSV file (path copied), after a line with their names: "epoch", then
- * the others by name. append: adds to a file that is there, without that line. */
+ * the others by name. Logs that come later, as "val_loss" with validation_freq, have columns behind these, and NA where
+ * there was none. append: adds to a file that is there, below its columns. */
 EST_API EST_MUST_CHECK est_hook *est_csv_callback(const char *path, bool append);
 
 /* Writes the logs of every epoch as summaries "epoch_loss", ... into event files of `dir` (copied): dir/train, and

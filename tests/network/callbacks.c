@@ -260,6 +260,56 @@ TEST(csv)
     stage_close(&s);
 }
 
+/* Whether the file has these lines, in which * stands for any number. */
+static void expect_lines(const char *path, const char *want)
+{
+    char  *text, *at;
+    size_t size;
+
+    assert_ok(est_file_read(path, &text, &size));
+    for (at = text; *want != '\0'; want++) {
+        char *end = at;
+
+        if (*want == '*') assert_true(isfinite(strtod(at, &end)) && end != at);
+        if (*want == '*' ? false : *at != *want) fail_msg("%s", text);
+        at = *want == '*' ? end : at + 1;
+    }
+    if (at != text + size) fail_msg("%s", text);
+    est_free(text);
+}
+
+/* Columns of validations that come after the first epoch, or with a fit that adds to the file; a file that Python has
+ * written. */
+TEST(csv_columns)
+{
+    est_tensor       *x = noise(16, 2, 1), *y = noise(16, 1, 2);
+    est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network = make_line(NULL, EST_COMPILE(.loss = "mse", .metrics = EST_STRINGS("mae")));
+    est_hook         *added   = est_csv_callback(test_path("added.csv"), true);
+
+    assert_ok(est_network_fit(network,
+                              EST_FIT(.arrays = arrays, .epochs = 2, .validation_split = 0.5, .validation_freq = 2,
+                                      .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE),
+                              NULL));
+    expect_lines(test_path("added.csv"), "epoch,loss,mae,val_loss,val_mae\n0,*,*,NA,NA\n1,*,*,*,*\n");
+    assert_ok(est_network_fit(
+        network, EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE), NULL));
+    expect_lines(test_path("added.csv"), "epoch,loss,mae,val_loss,val_mae\n0,*,*,NA,NA\n1,*,*,*,*\n0,*,*,NA,NA\n");
+    assert_ok(est_file_replace(test_path("added.csv"), "epoch,mae,lr\r\n0,1,2\r\n", 22));
+    assert_ok(est_network_fit(
+        network, EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE), NULL));
+    expect_lines(test_path("added.csv"), "epoch,mae,lr,loss\n0,1,2,NA\n0,*,NA,*\n");
+    assert_ok(est_file_replace(test_path("added.csv"), "name,size\n", 10));
+    expect_error(est_network_fit(network,
+                                 EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE),
+                                 NULL),
+                 EST_INVALID_ARGUMENT, "its first column is 'name', not 'epoch'");
+    est_hook_free(added);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 TEST(checkpoints)
 {
     static const double values[] = { 3, 1, 2 }, none[] = { NAN };
