@@ -71,13 +71,31 @@ static est_network_source train_source(const est_fit *fit)
                                  .distribute = true };
 }
 
+static est_network_source validation_source(const est_fit_options *o)
+{
+    return (est_network_source){ .input      = o->validation,
+                                 .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
+                                 .batch_size = o->batch_size,
+                                 .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
+}
+
+/* Before any training: both parts have rows. */
+static est_status check_split(const est_fit *fit)
+{
+    est_network_source train = train_source(fit), rest = validation_source(fit->options);
+    bool               trains;
+
+    if (fit->options->validation_split == 0) return EST_OK;
+    trains = est_network_source_steps(&train) > 0;
+    if (trains && est_network_source_steps(&rest) > 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "validation_split is %g, which leaves none of the rows of arrays for %s",
+                    fit->options->validation_split, trains ? "validation" : "training");
+}
+
 static est_status open_validation(est_fit *fit)
 {
     const est_fit_options *o      = fit->options;
-    est_network_source     source = { .input      = o->validation,
-                                      .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
-                                      .batch_size = o->batch_size,
-                                      .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
+    est_network_source     source = validation_source(o);
     est_status             status;
 
     if (o->validation == NULL && source.arrays.n == 0) return EST_OK;
@@ -148,6 +166,7 @@ static est_status open_inputs(est_fit *fit)
     }
     EST_TRY(take_class_weight(fit));
     EST_TRY(est_network_source_open(fit->network, &source, &fit->input));
+    EST_TRY(check_split(fit));
     fit->steps = fit->known_steps = fit->options->steps_per_epoch;
     if (fit->steps == 0 && est_dataset_endless(fit->input)) {
         return est_fail(EST_INVALID_ARGUMENT, "the input repeats for ever; set steps_per_epoch");

@@ -624,6 +624,14 @@ TEST(wrong_use)
     expect_error(est_network_fit(network, EST_FIT(.input = endless, .validation_split = 0.5), NULL),
                  EST_INVALID_ARGUMENT, "validation_split divides arrays");
     expect_error(
+        est_network_fit(network,
+                        EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .validation_split = 1e-20), NULL),
+        EST_INVALID_ARGUMENT, "validation_split is 1e-20, which leaves none of the rows of arrays for validation");
+    expect_error(
+        est_network_fit(network,
+                        EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .validation_split = 0.999), NULL),
+        EST_INVALID_ARGUMENT, "validation_split is 0.999, which leaves none of the rows of arrays for training");
+    expect_error(
         est_network_fit(network, EST_FIT(.input = endless, .callbacks = EST_HOOKS(est_csv_callback(NULL, 0))), NULL),
         EST_INVALID_ARGUMENT, "the path is missing");
     expect_error(est_network_sequential(EST_LAYERS(est_layer_dense(1, NULL), est_layer_dense(-1, NULL)), NULL, &broken),
