@@ -48,7 +48,8 @@ typedef struct est_early_stopping_callback_options {
     est_monitor_mode mode;
     bool             has_baseline; /* true: a value must be better than baseline, too, to begin the patience again */
     double           baseline;
-    bool             restore_best_weights; /* true: variables get the values of the best epoch when it stops */
+    bool             restore_best_weights; /* true: variables get the values of the best epoch when it stops; not with
+                                            * dynamic embeddings */
     int64_t          start_from_epoch;     /* earlier epochs do not count */
 } est_early_stopping_callback_options;
 

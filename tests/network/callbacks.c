@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "estoc/feature_column.h"
+#include "estoc/saver.h"
 #include "network/network_test.h"
 
 /* --- a fit with logs made up -------------------------------------------------------------------------------------- */
@@ -350,6 +352,68 @@ TEST(checkpoints)
         est_hook_free(wrong);
     }
     stage_close(&s);
+}
+
+/* A dynamic embedding of ids, and a layer. */
+static est_node embedded(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    (void)graph, (void)training;
+    return est_dense(est_input_layer(inputs, EST_COLUMN_LIST(user), NULL), 1, NULL);
+}
+
+/* Checkpoints have the keys of dynamic embeddings, so that they can be restored; weights cannot be put back. */
+TEST(dynamic_embeddings)
+{
+    est_columns      *columns = est_columns_create();
+    const est_column *column  = est_dynamic_embedding_column(columns, "id", EST_I64, 2, NULL);
+    est_hook         *saves[] = { est_model_checkpoint_callback(test_path("all"), NULL),
+                                  est_model_checkpoint_callback(
+                                      test_path("weights"),
+                                      EST_MODEL_CHECKPOINT(.monitor = "loss", .save_weights_only = true)) };
+    est_hook    *stops = est_early_stopping_callback("loss", EST_EARLY_STOPPING_CALLBACK(.restore_best_weights = true));
+    est_tensor  *ids, *y = noise(6, 1, 2), *want, *have;
+    est_network *network[3];
+    est_saver   *saver;
+
+    assert_ok(est_tensor_i64(EST_SHAPE(6, 1), (const int64_t[]){ 7, 1 << 20, 7, 5, -3, 5 }, &ids));
+    assert_ok(est_saver_create(test_path("saver"), NULL, &saver));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(est_network_create(embedded,
+                                     EST_NETWORK(.seed = 1 + (uint64_t)i, .user = (void *)(uintptr_t)column,
+                                                 .inputs = EST_INPUTS({ "id", EST_I64, EST_SHAPE(1) })),
+                                     &network[i]));
+        assert_ok(est_network_compile(network[i], EST_COMPILE(.loss = "mse", .optimizer = "adagrad")));
+    }
+    {
+        est_fit_options fit = *EST_FIT(.arrays  = EST_NAMED_TENSORS({ "id", ids }, { "y", y }),
+                                       .verbose = EST_VERBOSE_NONE);
+
+        fit.callbacks = EST_HOOKS(stops);
+        expect_error(est_network_fit(network[0], &fit, NULL), EST_UNIMPLEMENTED,
+                     "is a dynamic embedding, which cannot");
+        fit.callbacks = (est_hooks){ saves, 2 };
+        assert_ok(est_network_fit(network[0], &fit, NULL));
+        assert_ok(est_network_build(network[1], NULL));
+        assert_ok(est_network_fit(network[2], EST_FIT(.arrays = fit.arrays, .verbose = EST_VERBOSE_NONE), NULL));
+    }
+    assert_ok(est_network_predict(network[0], EST_NETWORK_PREDICT(.arrays = EST_NAMED_TENSORS({ "id", ids })), &want));
+    for (int i = 1; i < 3; i++) { /* the weights alone; everything */
+        assert_ok(est_saver_restore(saver, est_network_session(network[i]),
+                                    EST_RESTORE(.path = test_path(i == 1 ? "weights" : "all"), .partial = i == 1),
+                                    NULL));
+        assert_ok(
+            est_network_predict(network[i], EST_NETWORK_PREDICT(.arrays = EST_NAMED_TENSORS({ "id", ids })), &have));
+        assert_memory_equal(est_tensor_data(have), est_tensor_data(want), 6 * sizeof(float));
+        est_tensor_free(have);
+    }
+    for (int i = 0; i < 3; i++) est_network_free(network[i]);
+    for (int i = 0; i < 2; i++) est_hook_free(saves[i]);
+    est_hook_free(stops);
+    est_saver_free(saver);
+    est_columns_free(columns);
+    est_tensor_free(ids);
+    est_tensor_free(y);
+    est_tensor_free(want);
 }
 
 TEST(tensorboard)
