@@ -225,21 +225,33 @@ static void append_csv(est_strbuf *out, est_strbuf *cell, const est_predictions 
     est_strbuf_append(out, "\n");
 }
 
+/* The elements from *next on in lists of lists, one for each axis from `axis` on. */
+static void append_lists(est_strbuf *out, const est_tensor *value, int axis, int64_t *next)
+{
+    const est_shape *shape = est_tensor_shape(value);
+
+    if (axis == shape->rank) {
+        tool_append_element(out, value, (*next)++, true);
+        return;
+    }
+    est_strbuf_append(out, "[");
+    for (int64_t i = 0; i < shape->dim[axis]; i++) {
+        est_strbuf_append(out, i > 0 ? ", " : "");
+        append_lists(out, value, axis + 1, next);
+    }
+    est_strbuf_append(out, "]");
+}
+
 static void append_json(est_strbuf *out, const est_predictions *p)
 {
     for (int i = 0; i < est_predictions_count(p); i++) {
-        const char       *key   = est_predictions_key(p, i);
-        const est_tensor *value = est_predictions_get(p, key);
-        bool              list  = est_tensor_shape(value)->rank > 0;
+        const char *key  = est_predictions_key(p, i);
+        int64_t     next = 0;
 
         est_strbuf_append(out, i > 0 ? ", " : "");
         tool_append_json_text(out, key);
-        est_strbuf_append(out, list ? ": [" : ": ");
-        for (int64_t k = 0; k < est_tensor_count(value); k++) {
-            est_strbuf_append(out, k > 0 ? ", " : "");
-            tool_append_element(out, value, k, true);
-        }
-        est_strbuf_append(out, list ? "]" : "");
+        est_strbuf_append(out, ": ");
+        append_lists(out, est_predictions_get(p, key), 0, &next);
     }
     est_strbuf_append(out, "}\n");
 }

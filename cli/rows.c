@@ -325,6 +325,33 @@ static est_status add_weights(tool_rows *r, const est_feature_spec *spec, const 
     return EST_OK;
 }
 
+/* Lists in lists, which have the shape of the row, from `axis` on. */
+static est_status add_nested(tool_rows *r, const est_feature_spec *spec, const est_json *list, int axis)
+{
+    char text[EST_SHAPE_TEXT_MAX];
+
+    if (json_array_size(list) != (size_t)spec->shape.dim[axis]) {
+        return est_fail(EST_INVALID_ARGUMENT, "a list of \"%s\" has %zu elements along axis %d; the shape is %s",
+                        spec->name, json_array_size(list), axis, est_shape_text(&spec->shape, text));
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const est_json *element = json_array_get(list, i);
+
+        EST_TRY(axis + 1 < spec->shape.rank ? add_nested(r, spec, element, axis + 1) : add_value(r, spec, element));
+    }
+    return EST_OK;
+}
+
+/* All values, one after the other or in lists of lists. */
+static est_status add_values(tool_rows *r, const est_feature_spec *spec, const est_json *values)
+{
+    if (spec->rows == EST_ROWS_FIXED && spec->shape.rank > 1 && json_is_array(json_array_get(values, 0))) {
+        return add_nested(r, spec, values, 0);
+    }
+    for (size_t i = 0; i < count_values(values); i++) EST_TRY(add_value(r, spec, value_at(values, i)));
+    return EST_OK;
+}
+
 static est_status set_values(tool_rows *r, const est_feature_spec *spec, const est_json *row)
 {
     const job_weight *weight = weight_of(r, spec->name);
@@ -339,7 +366,7 @@ static est_status set_values(tool_rows *r, const est_feature_spec *spec, const e
         EST_TRY(add_weights(r, spec, weight, row));
     } else {
         if (value == NULL || json_is_null(value)) return miss(spec);
-        for (size_t i = 0; i < count_values(value); i++) EST_TRY(add_value(r, spec, value_at(value, i)));
+        EST_TRY(add_values(r, spec, value));
     }
     EST_TRY(est_strbuf_status(&r->values));
     n = r->values.size / size;

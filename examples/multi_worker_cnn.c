@@ -76,20 +76,24 @@ static est_status input_fn(const est_input_context *ctx, void *user, est_dataset
 
 /* --- model -------------------------------------------------------------------------------------------------------- */
 
+/* tf.keras.Sequential of Conv2D(32, 3, relu), MaxPooling2D, Flatten, Dense(64, relu) and Dense(10): layers that model_fn
+ * builds into the graph of each mode */
+static est_status make_layers(est_network **out)
+{
+    return est_network_sequential(
+        EST_LAYERS(est_layer_conv2d(32, 3, EST_CONV2D(.activation = est_relu)), est_layer_max_pool2d(2, NULL),
+            est_layer_flatten(NULL), est_layer_dense(64, EST_DENSE(.activation = est_relu)), est_layer_dense(10, NULL)),
+        EST_NETWORK(.inputs = EST_INPUTS({ .name = "image", .dtype = EST_F32, .shape = EST_SHAPE(28, 28, 1) })), out);
+}
+
 /* def model_fn(features, labels, mode):
- *     tf.keras.Sequential of Conv2D(32, 3, relu), MaxPooling2D, Flatten, Dense(64, relu) and Dense(10)
+ *     logits = model(features, training=False)
  *     SparseCategoricalCrossentropy(from_logits=True, reduction=NONE), its sum divided by BATCH_SIZE
  *     tf.estimator.EstimatorSpec of each mode, with GradientDescentOptimizer(LEARNING_RATE).minimize to train */
 static est_status model_fn(est_model *m, est_mode mode, const void *params)
 {
-    est_node x = est_model_feature(m, "image");
-
-    (void)params;
-    x               = est_conv2d_layer(x, 32, 3, EST_CONV2D(.activation = est_relu));
-    x               = est_max_pool2d(x, 2, NULL);
-    x               = est_flatten(x);
-    x               = est_dense(x, 64, EST_DENSE(.activation = est_relu));
-    est_node logits = est_dense(x, 10, NULL);
+    est_network *model  = *(est_network *const *)params;
+    est_node     logits = est_network_apply(model, est_model_features(m), false);
 
     est_model_predict(m, "logits", logits);
     if (mode == EST_PREDICT) return est_model_status(m); /* there are no labels */
@@ -128,6 +132,7 @@ int main(int argc, char **argv)
     char          *data_dir      = default_dir;
     const char    *model_dir     = NULL; /* a new temporary directory */
     est_strategy  *strategy      = NULL;
+    est_network   *model         = NULL;
     est_estimator *classifier    = NULL;
 
     for (int i = 1; i < argc; i++) {
@@ -144,16 +149,20 @@ int main(int argc, char **argv)
     /* strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(): the cluster is in TF_CONFIG */
     est_status status = est_multi_worker_mirrored_strategy(NULL, &strategy);
 
+    if (status == EST_OK) status = make_layers(&model);
+
     /* config = tf.estimator.RunConfig(train_distribute=strategy)
      * classifier = tf.estimator.Estimator(model_fn=model_fn, model_dir=..., config=config) */
     if (status == EST_OK) {
         status = est_estimator_create(model_fn,
-            EST_ESTIMATOR(.model_dir = model_dir, .config = EST_RUN_CONFIG(.seed = 1, .train_distribute = strategy)),
+            EST_ESTIMATOR(.params = &model, .params_size = sizeof model, .model_dir = model_dir,
+                .config = EST_RUN_CONFIG(.seed = 1, .train_distribute = strategy)),
             &classifier);
     }
     if (status == EST_OK) status = run(classifier, data_dir);
     if (status != EST_OK) fprintf(stderr, "multi_worker_cnn: %s: %s\n", est_status_name(status), est_error_message());
     est_estimator_free(classifier);
+    est_network_free(model);
     est_strategy_free(strategy);
     return est_exit_code(status);
 }

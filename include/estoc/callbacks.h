@@ -18,6 +18,10 @@
  *
  * Epochs count from 0, and from 1 in the log and in the names of checkpoints, as in Keras.
  *
+ * A callback may predict, evaluate, save and load the network, and set its learning rate. It must not compile or fit it,
+ * nor train on a batch, nor, in an evaluation, measure anything: these are EST_FAILED_PRECONDITION until the function
+ * that has called it returns.
+ *
  * Batches under parameter servers are the workers': what is per batch here happens once an epoch, after its last step.
  *
  * A hook of your own is a callback: see EST_HOOK(.epoch_begin, .epoch_end) and est_loop_log. */
@@ -44,7 +48,8 @@ typedef struct est_early_stopping_callback_options {
     est_monitor_mode mode;
     bool             has_baseline; /* true: a value must be better than baseline, too, to begin the patience again */
     double           baseline;
-    bool             restore_best_weights; /* true: variables get the values of the best epoch when it stops */
+    bool             restore_best_weights; /* true: variables get the values of the best epoch when it stops; not with
+                                            * dynamic embeddings */
     int64_t          start_from_epoch;     /* earlier epochs do not count */
 } est_early_stopping_callback_options;
 
@@ -98,7 +103,8 @@ typedef double (*est_learning_rate_fn)(int64_t epoch, double rate, void *user);
 EST_API EST_MUST_CHECK est_hook *est_learning_rate_callback(est_learning_rate_fn fn, void *user);
 
 /* Writes the logs of every epoch as a line of a CSV file (path copied), after a line with their names: "epoch", then
- * the others by name. append: adds to a file that is there, without that line. */
+ * the others by name. Logs that come later, as "val_loss" with validation_freq, have columns behind these, and NA where
+ * there was none. append: adds to a file that is there, below its columns. */
 EST_API EST_MUST_CHECK est_hook *est_csv_callback(const char *path, bool append);
 
 /* Writes the logs of every epoch as summaries "epoch_loss", ... into event files of `dir` (copied): dir/train, and

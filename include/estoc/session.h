@@ -88,7 +88,8 @@ typedef struct est_feeds {
 EST_API EST_MUST_CHECK est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetches,
                                                   est_nodes targets, est_tensor **out);
 
-/* The prepared form: plans once for these feeds, fetches and targets. The step belongs to the session. */
+/* The prepared form: plans once for these feeds, fetches and targets. The step belongs to the session. Preparing the
+ * same nodes again gives the same step, with the same memory for results. */
 EST_API EST_MUST_CHECK est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches,
                                                       est_nodes targets, est_step **out);
 
@@ -103,7 +104,8 @@ EST_API EST_MUST_CHECK est_status est_step_run(est_step *step, const est_tensor 
 EST_API EST_MUST_CHECK est_status est_step_start(est_step *step, const est_tensor *const *feeds);
 EST_API EST_MUST_CHECK est_status est_step_wait(est_step *step);
 
-/* Frees a step and its plan before its session goes; variables stay. NULL is fine. */
+/* Gives a step back before its session goes. Its plan is freed with the last of those who have prepared it, unless
+ * est_session_run has used it; variables stay. NULL is fine. */
 EST_API void est_step_free(est_step *step);
 
 /* Result i of the last run: data, shape, and the number when it is a scalar. Borrowed until the next run. A fetched

@@ -147,6 +147,18 @@ def test_validation_arrays_in_a_step_of_ones_own():
         model.predict(part, verbose=0) - label)) for part, label in ((x[:8], y[:8]), (x[8:10], y[8:10]))]), rel=1e-4)
 
 
+def test_a_history_has_what_was_measured():
+    """Nothing for epochs without a validation, and NaN where that was measured."""
+    x, y = data()
+    for rate, finite in ((0.01, True), (1e30, False)):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(tf.keras.optimizers.SGD(rate), "mse", metrics=["mae"])
+        history = model.fit(x, y, epochs=5, verbose=0, validation_data=(x, y), validation_freq=2).history
+        assert {name: len(values) for name, values in history.items()} == {
+            "loss": 5, "mae": 5, "val_loss": 2, "val_mae": 2}
+        assert np.isfinite(history["val_mae"][1]) == finite
+
+
 # --- one model, several graphs ----------------------------------------------------------------------------------------
 
 

@@ -12,46 +12,84 @@
 #include "estoc/checkpoint.h"
 #include "network/callbacks.h"
 #include "nn/optimizer.h"
+#include "ops/ops.h"
+#include "runtime/session.h"
 #include "train/hooks.h"
 #include "train/saver.h"
 
 /* --- weights ------------------------------------------------------------------------------------------------------ */
 
-static bool has_node(est_nodes list, est_node node)
+/* Whether a variable is the model's, and not one of an optimizer or the step. */
+static bool is_weight(est_graph *graph, const char *name)
 {
-    for (int i = 0; i < list.n; i++) {
-        if (list.data[i].id == node.id) return true;
+    est_nodes others = est_graph_collection(graph, EST_OPTIMIZER_VARIABLES);
+
+    for (int i = 0; i < others.n; i++) {
+        if (strcmp(est_node_name(others.data[i]), name) == 0) return false;
     }
-    return false;
+    return strcmp(name, "global_step") != 0;
 }
 
-/* Whether a variable is the model's, and not one of an optimizer or the step. */
-static bool is_weight(est_graph *graph, est_node variable)
+/* Those of the session: what belongs to dynamic embeddings, their keys, is no variable of the graph. */
+static est_status list_here(est_session *session, const char ***names, int *n)
 {
-    return !has_node(est_graph_collection(graph, EST_OPTIMIZER_VARIABLES), variable) &&
-           strcmp(est_node_name(variable), "global_step") != 0;
+    est_var **vars;
+
+    EST_TRY(est_saved_variables(session, &vars, n));
+    *names = est_alloc((size_t)(*n + 1) * sizeof **names);
+    for (int i = 0; i < *n && *names != NULL; i++) (*names)[i] = vars[i]->name;
+    est_free(vars);
+    return *names != NULL ? EST_OK : est_no_memory();
+}
+
+/* Those of a session whose variables other tasks hold, in parts perhaps. */
+static est_status list_elsewhere(est_graph *graph, const char ***names, int *n)
+{
+    est_nodes variables = est_global_variables(graph);
+
+    *n     = variables.n;
+    *names = est_alloc((size_t)(*n + 1) * sizeof **names);
+    if (*names == NULL) return est_no_memory();
+    for (int i = 0; i < *n; i++) {
+        (*names)[i] = est_node_name(variables.data[i]);
+        if (!est_has_rows(variables.data[i])) continue;
+        est_free(*names);
+        return est_fail(EST_UNIMPLEMENTED, "'%s' is a dynamic embedding of other tasks, which only est_saver saves",
+                        est_node_name(variables.data[i]));
+    }
+    return EST_OK;
+}
+
+static est_status take(est_graph *graph, est_session *session, bool all, const char *const *names, int n,
+                       est_weights *out)
+{
+    out->data = est_zalloc((size_t)(n + 1) * sizeof *out->data);
+    if (out->data == NULL) return est_no_memory();
+    for (int i = 0; i < n; i++) {
+        if (!all && !is_weight(graph, names[i])) continue;
+        EST_TRY(est_session_read(session, names[i], &out->data[out->n].tensor));
+        out->data[out->n++].name = names[i];
+    }
+    return EST_OK;
 }
 
 est_status est_weights_take(est_graph *graph, est_session *session, bool all, est_weights *out)
 {
-    est_nodes   variables = est_global_variables(graph);
-    est_weights taken     = { .data = est_zalloc((size_t)(variables.n + 1) * sizeof *taken.data) };
+    est_weights  taken = { 0 };
+    const char **names = NULL;
+    int          n     = 0;
+    est_status   status;
 
-    if (taken.data == NULL) return est_no_memory();
-    for (int i = 0; i < variables.n; i++) {
-        const char *name = est_node_name(variables.data[i]);
-        est_status  status;
-
-        if (!all && !is_weight(graph, variables.data[i])) continue;
-        status = est_session_read(session, name, &taken.data[taken.n].tensor);
-        if (status != EST_OK) {
-            est_weights_clear(&taken);
-            return status;
-        }
-        taken.data[taken.n++].name = name;
+    status = est_session_remote(session) == NULL ? list_here(session, &names, &n) : list_elsewhere(graph, &names, &n);
+    EST_TRY(status);
+    status = take(graph, session, all, names, n, &taken);
+    est_free(names);
+    if (status == EST_OK) {
+        *out = taken;
+    } else {
+        est_weights_clear(&taken);
     }
-    *out = taken;
-    return EST_OK;
+    return status;
 }
 
 est_status est_weights_put(const est_weights *weights, est_session *session)

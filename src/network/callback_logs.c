@@ -18,17 +18,57 @@
 /* --- CSV ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct csv_log {
-    est_hook     hook;
-    char        *path;
-    bool         append;
-    est_strbuf   text;  /* of the file */
-    const char **names; /* [n]: of the columns; those of the loop */
-    int          n;
+    est_hook   hook;
+    char      *path;
+    bool       append;
+    est_strbuf text;  /* of the file */
+    char     **names; /* [n]: of the columns behind the epoch */
+    int        n;
 } csv_log;
 
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void csv_clear(csv_log *own)
+{
+    for (int i = 0; i < own->n; i++) est_free(own->names[i]);
+    est_free(own->names);
+    est_strbuf_clear(&own->text);
+    own->names = NULL;
+    own->n     = 0;
+}
+
+static est_status csv_add_name(csv_log *own, const char *name, size_t size)
+{
+    char **names = est_realloc(own->names, (size_t)(own->n + 1) * sizeof *names);
+
+    if (names == NULL) return est_no_memory();
+    own->names    = names;
+    names[own->n] = est_alloc(size + 1);
+    if (names[own->n] == NULL) return est_no_memory();
+    memcpy(names[own->n], name, size);
+    names[own->n++][size] = '\0';
+    return EST_OK;
+}
+
+/* The columns of the file that is added to. */
+static est_status csv_take_header(csv_log *own)
+{
+    const char *at = est_strbuf_text(&own->text), *end = at + strcspn(at, "\r\n");
+    size_t      n = strcspn(at, ",\r\n");
+
+    if (*at == '\0') return EST_OK;
+    if (n != strlen("epoch") || strncmp(at, "epoch", n) != 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s has no logs of epochs: its first column is '%.*s', not 'epoch'",
+                        own->path, (int)n, at);
+    }
+    for (at += n; at < end; at += n) {
+        n = strcspn(++at, ",\r\n");
+        EST_TRY(csv_add_name(own, at, n));
+    }
+    return EST_OK;
 }
 
 /* The file so far, if it is added to. */
@@ -39,32 +79,57 @@ static est_status csv_begin(est_hook *hook, est_loop *loop)
     size_t   size;
 
     (void)loop;
-    est_strbuf_clear(&own->text);
-    est_free(own->names);
-    own->names = NULL;
-    own->n     = 0;
+    csv_clear(own);
     if (!own->append || !est_file_exists(own->path)) return EST_OK;
     EST_TRY(est_file_read(own->path, &bytes, &size));
     est_strbuf_append_bytes(&own->text, bytes, size);
     est_free(bytes);
+    EST_TRY(est_strbuf_status(&own->text));
+    return csv_take_header(own);
+}
+
+/* A new column at the end of every line. */
+static est_status csv_add_column(csv_log *own, const char *name)
+{
+    est_strbuf  wider = { 0 };
+    const char *line  = est_strbuf_text(&own->text);
+
+    EST_TRY(csv_add_name(own, name, strlen(name)));
+    for (bool header = true; *line != '\0'; header = false) {
+        size_t size = strcspn(line, "\r\n");
+
+        est_strbuf_append_bytes(&wider, line, size);
+        est_strbuf_printf(&wider, ",%s\n", header ? name : "NA");
+        line += size + strspn(line + size, "\r\n");
+    }
+    est_strbuf_clear(&own->text);
+    own->text = wider;
     return est_strbuf_status(&own->text);
 }
 
-/* The columns are the logs of the first epoch, by name. */
-static est_status csv_header(csv_log *own, est_loop *loop)
+static bool csv_has_column(const csv_log *own, const char *name)
 {
-    bool there = est_strbuf_text(&own->text)[0] != '\0';
+    for (int i = 0; i < own->n; i++) {
+        if (strcmp(own->names[i], name) == 0) return true;
+    }
+    return false;
+}
 
-    own->n     = est_loop_logs(loop);
-    own->names = est_alloc((size_t)(own->n + 1) * sizeof *own->names);
-    if (own->names == NULL) return est_no_memory();
-    for (int i = 0; i < own->n; i++) own->names[i] = est_loop_log_name(loop, i);
-    qsort(own->names, (size_t)own->n, sizeof *own->names, by_text);
-    if (there) return EST_OK;
-    est_strbuf_append(&own->text, "epoch");
-    for (int i = 0; i < own->n; i++) est_strbuf_printf(&own->text, ",%s", own->names[i]);
-    est_strbuf_append(&own->text, "\n");
-    return EST_OK;
+/* Columns for the logs that have none yet, by name: "val_loss" may come after some epochs. */
+static est_status csv_add_columns(csv_log *own, est_loop *loop)
+{
+    int          n      = est_loop_logs(loop);
+    const char **names  = est_alloc((size_t)(n + 1) * sizeof *names);
+    est_status   status = EST_OK;
+
+    if (names == NULL) return est_no_memory();
+    for (int i = 0; i < n; i++) names[i] = est_loop_log_name(loop, i);
+    qsort(names, (size_t)n, sizeof *names, by_text);
+    for (int i = 0; i < n && status == EST_OK; i++) {
+        if (!csv_has_column(own, names[i])) status = csv_add_column(own, names[i]);
+    }
+    est_free(names);
+    return status;
 }
 
 /* The shortest text that is read back as the same number. */
@@ -83,11 +148,16 @@ static est_status csv_epoch_end(est_hook *hook, est_loop *loop)
 {
     csv_log *own = EST_CONTAINER_OF(hook, csv_log, hook);
 
-    if (own->names == NULL) EST_TRY(csv_header(own, loop));
+    if (est_strbuf_text(&own->text)[0] == '\0') est_strbuf_append(&own->text, "epoch\n");
+    EST_TRY(csv_add_columns(own, loop));
     est_strbuf_printf(&own->text, "%" PRId64, est_loop_epoch(loop));
     for (int i = 0; i < own->n; i++) {
         est_strbuf_append(&own->text, ",");
-        put_number(&own->text, est_loop_log(loop, own->names[i]));
+        if (est_loop_has_log(loop, own->names[i])) {
+            put_number(&own->text, est_loop_log(loop, own->names[i]));
+        } else {
+            est_strbuf_append(&own->text, "NA");
+        }
     }
     est_strbuf_append(&own->text, "\n");
     EST_TRY(est_strbuf_status(&own->text));
@@ -98,9 +168,8 @@ static void csv_free(est_hook *hook)
 {
     csv_log *own = EST_CONTAINER_OF(hook, csv_log, hook);
 
+    csv_clear(own);
     est_free(own->path);
-    est_free(own->names);
-    est_strbuf_clear(&own->text);
     est_free(own);
 }
 

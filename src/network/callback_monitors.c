@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "network/callbacks.h"
+#include "ops/ops.h"
 #include "train/hooks.h"
 
 /* --- a monitored value -------------------------------------------------------------------------------------------- */
@@ -129,11 +130,26 @@ typedef struct early_stopping {
     est_weights                         weights; /* of the best epoch */
 } early_stopping;
 
+/* Weights are put back by value, and those of a dynamic embedding belong to keys. */
+static est_status check_restorable(est_graph *graph)
+{
+    est_nodes variables = est_global_variables(graph);
+
+    for (int i = 0; i < variables.n; i++) {
+        if (!est_has_rows(variables.data[i])) continue;
+        return est_fail(EST_UNIMPLEMENTED,
+                        "early stopping: '%s' is a dynamic embedding, which cannot be set to an earlier value; leave "
+                        "out restore_best_weights, and save the best with est_model_checkpoint_callback",
+                        est_node_name(variables.data[i]));
+    }
+    return EST_OK;
+}
+
 static est_status early_begin(est_hook *hook, est_loop *loop)
 {
     early_stopping *own = EST_CONTAINER_OF(hook, early_stopping, hook);
 
-    (void)loop;
+    if (own->o.restore_best_weights) EST_TRY(check_restorable(est_loop_graph(loop)));
     est_monitor_begin(&own->monitor);
     est_weights_clear(&own->weights);
     own->wait = 0;

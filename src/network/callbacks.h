@@ -33,7 +33,7 @@ bool est_loop_has_log(est_loop *loop, const char *name);
 
 /* Variables by name; zeroed: none. */
 typedef struct est_weights {
-    est_named_tensor *data; /* the names are those of the graph */
+    est_named_tensor *data; /* the names are those of the graph or the session */
     int               n;
 } est_weights;
 

@@ -23,6 +23,15 @@ est_status est_network_need_compiled(const est_network *network, const char *wha
                     what);
 }
 
+est_status est_network_need_idle(const est_network *network, const char *what, bool in_fit)
+{
+    const char *busy = network->evaluating ? "est_network_evaluate" : "est_network_fit";
+
+    if (!network->evaluating && (in_fit || !network->fitting)) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION, "%s: a callback of %s calls %s; do that when %s has returned",
+                    network->name, busy, what, busy);
+}
+
 /* --- outputs ------------------------------------------------------------------------------------------------------ */
 
 static est_status copy_name(est_network *network, const char *given, const char **out)
@@ -300,6 +309,7 @@ est_status est_network_compile(est_network *network, const est_compile_options *
 
     EST_REQUIRE(network);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_compile_options), options, &o));
+    EST_TRY(est_network_need_idle(network, "est_network_compile", false));
     c = est_zalloc(sizeof *c);
     if (c == NULL) return est_no_memory();
     status = take(network, c, &o);

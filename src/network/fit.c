@@ -71,13 +71,31 @@ static est_network_source train_source(const est_fit *fit)
                                  .distribute = true };
 }
 
+static est_network_source validation_source(const est_fit_options *o)
+{
+    return (est_network_source){ .input      = o->validation,
+                                 .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
+                                 .batch_size = o->batch_size,
+                                 .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
+}
+
+/* Before any training: both parts have rows. */
+static est_status check_split(const est_fit *fit)
+{
+    est_network_source train = train_source(fit), rest = validation_source(fit->options);
+    bool               trains;
+
+    if (fit->options->validation_split == 0) return EST_OK;
+    trains = est_network_source_steps(&train) > 0;
+    if (trains && est_network_source_steps(&rest) > 0) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "validation_split is %g, which leaves none of the rows of arrays for %s",
+                    fit->options->validation_split, trains ? "validation" : "training");
+}
+
 static est_status open_validation(est_fit *fit)
 {
     const est_fit_options *o      = fit->options;
-    est_network_source     source = { .input      = o->validation,
-                                      .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
-                                      .batch_size = o->batch_size,
-                                      .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
+    est_network_source     source = validation_source(o);
     est_status             status;
 
     if (o->validation == NULL && source.arrays.n == 0) return EST_OK;
@@ -148,6 +166,7 @@ static est_status open_inputs(est_fit *fit)
     }
     EST_TRY(take_class_weight(fit));
     EST_TRY(est_network_source_open(fit->network, &source, &fit->input));
+    EST_TRY(check_split(fit));
     fit->steps = fit->known_steps = fit->options->steps_per_epoch;
     if (fit->steps == 0 && est_dataset_endless(fit->input)) {
         return est_fail(EST_INVALID_ARGUMENT, "the input repeats for ever; set steps_per_epoch");
@@ -193,14 +212,23 @@ static est_status seek(est_fit *fit)
     return status;
 }
 
+/* The pass that an epoch begins; -1: it goes on with the input. Each has an order of its own, also in later fits of the
+ * network. Workers go on in all fits: they find their position by the step. */
+static int64_t pass_of(const est_fit *fit)
+{
+    if (fit->workers != NULL || fit->calls != NULL) return -1;
+    if (fit->goes_on) return est_loop_runs(fit->loop) == 0 ? fit->first_pass : -1;
+    return fit->first_pass + fit->epoch - fit->options->initial_epoch;
+}
+
 static est_status run_epoch(est_fit *fit, bool *ended)
 {
     int64_t before = est_loop_runs(fit->loop);
 
     EST_TRY(est_network_function_reset(fit->network, fit->f));
     est_loop_lend(fit->loop, fit->network->session);
+    EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, pass_of(fit)));
     EST_TRY(seek(fit));
-    EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, !fit->goes_on));
     EST_TRY(fit->trainer->epoch(fit, ended));
     if (est_stop_signal() != 0) return EST_OK;                       /* the epoch is not complete */
     if (*ended && est_loop_runs(fit->loop) == before) return EST_OK; /* it did not begin */
@@ -298,11 +326,14 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
     EST_REQUIRE(network);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_fit_options), options, &own));
     EST_TRY(est_network_need_compiled(network, "est_network_fit"));
+    EST_TRY(est_network_need_idle(network, "est_network_fit", false));
     status = check_options(&own);
     if (status != EST_OK) return est_fail_context(status, "fit");
     if (est_network_is_coordinated(network)) fit.trainer = &est_coordinator_trainer;
-    fit.epochs = own.epochs > 0 ? own.epochs : 1;
-    fit.epoch  = own.initial_epoch;
+    fit.epochs       = own.epochs > 0 ? own.epochs : 1;
+    fit.epoch        = own.initial_epoch;
+    fit.first_pass   = network->passes > fit.epoch ? network->passes : fit.epoch;
+    network->fitting = true;
     est_signals_catch();
     status = run(&fit);
     est_error_take(status, &error);
@@ -312,7 +343,9 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
         fit.history = NULL;
     }
     clear(&fit);
-    network->failed = status != EST_OK;
+    network->passes  = fit.first_pass + fit.epoch - own.initial_epoch;
+    network->failed  = status != EST_OK;
+    network->fitting = false;
     est_signals_release(status);
     if (status == EST_OK) return EST_OK;
     (void)est_error_raise(&error);

@@ -20,6 +20,7 @@ typedef struct est_fit {
     est_dataset           *input, *validation; /* validation NULL: none */
     est_network_function  *f;                  /* of training */
     int64_t                epochs, epoch;      /* the last, and the one under way */
+    int64_t                first_pass;         /* over the input: that of options->initial_epoch */
     int64_t                steps;              /* of an epoch; 0: until the input ends */
     int64_t                known_steps;        /* of an epoch, when they are known; 0: not yet */
     bool                   goes_on;            /* epochs go on with the input where the last one ended */

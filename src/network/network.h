@@ -108,9 +108,12 @@ struct est_network {
     est_graph          *graph;        /* NULL: not built */
     est_session        *session;      /* NULL: not built, or not connected */
     est_coordinator    *coordinator;  /* that has the session; NULL: none, or not connected */
+    int64_t             passes;       /* over the input of a fit: the next, in whose order nothing was read yet */
     int64_t             fitted;       /* epochs of the fits of this program before the one under way */
     int64_t             restored;     /* epochs that a checkpoint had and no fit has come to yet */
     bool                failed;       /* the last fit or evaluation by a coordinator: its job is not over */
+    bool                fitting;      /* what is called meanwhile is called by a callback */
+    bool                evaluating;   /* likewise */
     est_network_batch   batch;        /* of evaluation and prediction, and of training in one replica */
     const char        **output_names; /* [n_outputs]; [0] NULL: the only one, without a name */
     est_node           *outputs;      /* [n_outputs] */
@@ -151,6 +154,10 @@ void est_compiled_forget_fields(est_compiled *compiled);
 
 /* Fails unless the network is compiled; `what` is to be done. */
 EST_MUST_CHECK est_status est_network_need_compiled(const est_network *network, const char *what);
+
+/* Fails in a callback of an evaluation and, unless `in_fit`, of a fit, whose functions and metrics `what` would use or
+ * replace. */
+EST_MUST_CHECK est_status est_network_need_idle(const est_network *network, const char *what, bool in_fit);
 
 /* --- network_functions.c ------------------------------------------------------------------------------------------ */
 

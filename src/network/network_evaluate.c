@@ -147,13 +147,16 @@ est_status est_network_evaluate(est_network *network, const est_network_evaluate
     EST_REQUIRE(network);
     EST_TRY(est_options_take(EST_STRUCT_SIZE(est_network_evaluate_options), options, &o));
     EST_TRY(est_network_need_compiled(network, "est_network_evaluate"));
+    EST_TRY(est_network_need_idle(network, "est_network_evaluate", true));
     EST_TRY(check(&o));
     values = est_alloc((size_t)est_network_metrics(network) * sizeof *values);
     if (values == NULL) return est_no_memory();
+    network->evaluating = true;
     est_signals_catch();
     status = measure(network, &o, values);
     est_signals_release(status);
-    network->failed = status != EST_OK;
+    network->evaluating = false;
+    network->failed     = status != EST_OK;
     if (status == EST_OK && out != NULL) status = collect(network, values, out);
     est_free(values);
     return status == EST_OK ? EST_OK : est_fail_context(status, "evaluate");

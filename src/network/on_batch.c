@@ -149,6 +149,7 @@ static est_status on_batch(est_network *network, const char *what, bool training
     EST_REQUIRE(network);
     status = dataset_of(batch, &dataset);
     if (status == EST_OK) status = est_network_need_compiled(network, what);
+    if (status == EST_OK) status = est_network_need_idle(network, what, !training);
     if (status == EST_OK) status = run_batch(network, training, dataset, values);
     est_dataset_free(dataset);
     return status == EST_OK ? EST_OK : est_fail_context(status, "%s", what);

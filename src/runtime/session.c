@@ -29,6 +29,8 @@ struct est_step {
     est_io       key; /* what the user asked for, in the user's graph */
     est_plan    *plan;
     uint64_t     version; /* of the graph it was planned from */
+    int64_t      users;   /* how many have prepared it and not freed it */
+    bool         kept;    /* for est_session_run, until the session goes */
     est_step    *next;
 };
 
@@ -246,15 +248,13 @@ static est_status check_list(const char *what, int n, const void *data)
     return est_fail(EST_INVALID_ARGUMENT, "%s: %d given, but the pointer is NULL", what, n);
 }
 
-est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
-                               est_step **out)
+/* The step for these nodes, made if there is none. */
+static est_status find_step(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets, est_step **out)
 {
     est_plan_options options;
     est_step        *step;
     est_status       status;
 
-    EST_REQUIRE(session);
-    EST_REQUIRE(out);
     EST_TRY(check_list("feeds", feeds.n, feeds.data));
     EST_TRY(check_list("fetches", fetches.n, fetches.data));
     EST_TRY(check_list("targets", targets.n, targets.data));
@@ -284,6 +284,17 @@ est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes 
     step->next     = session->steps;
     session->steps = step;
     *out           = step;
+    return EST_OK;
+}
+
+/* All who prepare the same nodes share a step. */
+est_status est_session_prepare(est_session *session, est_nodes feeds, est_nodes fetches, est_nodes targets,
+                               est_step **out)
+{
+    EST_REQUIRE(session);
+    EST_REQUIRE(out);
+    EST_TRY(find_step(session, feeds, fetches, targets, out));
+    (*out)->users++;
     return EST_OK;
 }
 
@@ -462,6 +473,7 @@ bool est_step_is_ahead(const est_step *step, int fetch)
 void est_step_free(est_step *step)
 {
     if (step == NULL) return;
+    if (--step->users > 0 || step->kept) return;
     if (step->session->flights != NULL) (void)est_flights_look(step->session->flights, step->plan);
     for (est_step **at = &step->session->steps; *at != NULL; at = &(*at)->next) {
         if (*at != step) continue;
@@ -565,7 +577,8 @@ est_status est_session_run(est_session *session, est_feeds feeds, est_nodes fetc
             nodes[i]  = feeds.data[i].node;
             values[i] = feeds.data[i].value;
         }
-        status = est_session_prepare(session, (est_nodes){ nodes, feeds.n }, fetches, targets, &step);
+        status = find_step(session, (est_nodes){ nodes, feeds.n }, fetches, targets, &step);
+        if (status == EST_OK) step->kept = true;
         if (status == EST_OK) status = est_step_run(step, values);
         if (status == EST_OK) status = est_step_copy(step, 0, fetches.n, out);
     }

@@ -178,9 +178,9 @@ void est_loop_free(est_loop *loop); /* NULL is fine */
 
 /* --- epochs (loop_epochs.c) --------------------------------------------------------------------------------------- */
 
-/* Begins epoch `epoch` of `epochs`: forgets the logs and tells the hooks. With `restart` the input is read from its
- * beginning, in the order that pass number `epoch` has when the dataset is repeated; else it goes on. */
-EST_MUST_CHECK est_status est_loop_begin_epoch(est_loop *loop, int64_t epoch, int64_t epochs, bool restart);
+/* Begins epoch `epoch` of `epochs`: forgets the logs and tells the hooks. The input is read from its beginning, in the
+ * order that pass number `pass` has when the dataset is repeated; -1: it goes on. */
+EST_MUST_CHECK est_status est_loop_begin_epoch(est_loop *loop, int64_t epoch, int64_t epochs, int64_t pass);
 
 /* Of a loop whose steps others make: they have made n more, up to this global step. Tells after_run of the hooks, once
  * for all of them; the loss is that of the logs. */

@@ -124,14 +124,14 @@ int64_t est_loop_epochs(const est_loop *loop)
     return loop != NULL ? loop->epochs : -1;
 }
 
-est_status est_loop_begin_epoch(est_loop *loop, int64_t epoch, int64_t epochs, bool restart)
+est_status est_loop_begin_epoch(est_loop *loop, int64_t epoch, int64_t epochs, int64_t pass)
 {
     loop->epoch  = epoch;
     loop->epochs = epochs;
     for (int i = 0; i < loop->n_logs; i++) loop->logs[i].there = false;
     loop->unmeasured = false;
-    if (restart) {
-        loop->turn = est_turn_mix(0, (uint64_t)epoch); /* that of the pass of a repeated dataset */
+    if (pass >= 0) {
+        loop->turn = est_turn_mix(0, (uint64_t)pass); /* that of the pass of a repeated dataset */
         EST_TRY(est_loop_reset_input(loop));
     }
     return est_loop_call_hooks(loop, offsetof(est_hook, epoch_begin), "epoch_begin", false);

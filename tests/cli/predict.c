@@ -94,6 +94,32 @@ TEST(rows_of_json_fill_inputs_of_every_kind)
     tool_run_free(&run);
 }
 
+/* Values with several axes, as images have them. */
+TEST(rows_of_json_have_lists_of_lists)
+{
+    static const char rows[] = "{\"x\": [[1, 2, 3], [4, 5, 6]]}\n"
+                               "{\"x\": [1, 2, 3, 4, 5, 6]}\n"
+                               "{\"x\": [[1, 2], [3, 4], [5, 6]]}\n"
+                               "{\"x\": [[1, 2, 3], 4]}\n"
+                               "{\"x\": [[1, 2, 3], [4, 5, [6]]]}\n";
+    est_network      *turned;
+    tool_run          run;
+
+    tool_check(est_network_sequential(EST_LAYERS(est_layer_reshape(EST_I64S(3, 2), "turned")),
+                                      EST_NETWORK(.inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(2, 3) })), &turned));
+    tool_check(est_network_save(turned, "turned"));
+    est_network_free(turned);
+    run = ask(1, rows, TOOL_ARGV("predict", "turned", "-q", "--format", "jsonl"));
+    tool_expect_text(run.out,
+                     "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
+                     "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
+                     "{\"error\": \"a list of \\\"x\\\" has 3 elements along axis 0; the shape is [2,3]\"}\n"
+                     "{\"error\": \"a list of \\\"x\\\" has 0 elements along axis 1; the shape is [2,3]\"}\n"
+                     "{\"error\": \"\\\"x\\\" takes a number, or a list of numbers\"}\n",
+                     "standard output");
+    tool_run_free(&run);
+}
+
 TEST(csv_cannot_hold_lists)
 {
     tool_run run = ask(1, "x,whole,exact,word,counts\n1,2,3,a,4\n", TOOL_ARGV("predict", "served", "-q"));

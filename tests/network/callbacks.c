@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "estoc/feature_column.h"
+#include "estoc/saver.h"
 #include "network/network_test.h"
 
 /* --- a fit with logs made up -------------------------------------------------------------------------------------- */
@@ -260,6 +262,56 @@ TEST(csv)
     stage_close(&s);
 }
 
+/* Whether the file has these lines, in which * stands for any number. */
+static void expect_lines(const char *path, const char *want)
+{
+    char  *text, *at;
+    size_t size;
+
+    assert_ok(est_file_read(path, &text, &size));
+    for (at = text; *want != '\0'; want++) {
+        char *end = at;
+
+        if (*want == '*') assert_true(isfinite(strtod(at, &end)) && end != at);
+        if (*want == '*' ? false : *at != *want) fail_msg("%s", text);
+        at = *want == '*' ? end : at + 1;
+    }
+    if (at != text + size) fail_msg("%s", text);
+    est_free(text);
+}
+
+/* Columns of validations that come after the first epoch, or with a fit that adds to the file; a file that Python has
+ * written. */
+TEST(csv_columns)
+{
+    est_tensor       *x = noise(16, 2, 1), *y = noise(16, 1, 2);
+    est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network = make_line(NULL, EST_COMPILE(.loss = "mse", .metrics = EST_STRINGS("mae")));
+    est_hook         *added   = est_csv_callback(test_path("added.csv"), true);
+
+    assert_ok(est_network_fit(network,
+                              EST_FIT(.arrays = arrays, .epochs = 2, .validation_split = 0.5, .validation_freq = 2,
+                                      .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE),
+                              NULL));
+    expect_lines(test_path("added.csv"), "epoch,loss,mae,val_loss,val_mae\n0,*,*,NA,NA\n1,*,*,*,*\n");
+    assert_ok(est_network_fit(
+        network, EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE), NULL));
+    expect_lines(test_path("added.csv"), "epoch,loss,mae,val_loss,val_mae\n0,*,*,NA,NA\n1,*,*,*,*\n0,*,*,NA,NA\n");
+    assert_ok(est_file_replace(test_path("added.csv"), "epoch,mae,lr\r\n0,1,2\r\n", 22));
+    assert_ok(est_network_fit(
+        network, EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE), NULL));
+    expect_lines(test_path("added.csv"), "epoch,mae,lr,loss\n0,1,2,NA\n0,*,NA,*\n");
+    assert_ok(est_file_replace(test_path("added.csv"), "name,size\n", 10));
+    expect_error(est_network_fit(network,
+                                 EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(added), .verbose = EST_VERBOSE_NONE),
+                                 NULL),
+                 EST_INVALID_ARGUMENT, "its first column is 'name', not 'epoch'");
+    est_hook_free(added);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 TEST(checkpoints)
 {
     static const double values[] = { 3, 1, 2 }, none[] = { NAN };
@@ -302,6 +354,68 @@ TEST(checkpoints)
     stage_close(&s);
 }
 
+/* A dynamic embedding of ids, and a layer. */
+static est_node embedded(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    (void)graph, (void)training;
+    return est_dense(est_input_layer(inputs, EST_COLUMN_LIST(user), NULL), 1, NULL);
+}
+
+/* Checkpoints have the keys of dynamic embeddings, so that they can be restored; weights cannot be put back. */
+TEST(dynamic_embeddings)
+{
+    est_columns      *columns = est_columns_create();
+    const est_column *column  = est_dynamic_embedding_column(columns, "id", EST_I64, 2, NULL);
+    est_hook         *saves[] = { est_model_checkpoint_callback(test_path("all"), NULL),
+                                  est_model_checkpoint_callback(
+                                      test_path("weights"),
+                                      EST_MODEL_CHECKPOINT(.monitor = "loss", .save_weights_only = true)) };
+    est_hook    *stops = est_early_stopping_callback("loss", EST_EARLY_STOPPING_CALLBACK(.restore_best_weights = true));
+    est_tensor  *ids, *y = noise(6, 1, 2), *want, *have;
+    est_network *network[3];
+    est_saver   *saver;
+
+    assert_ok(est_tensor_i64(EST_SHAPE(6, 1), (const int64_t[]){ 7, 1 << 20, 7, 5, -3, 5 }, &ids));
+    assert_ok(est_saver_create(test_path("saver"), NULL, &saver));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(est_network_create(embedded,
+                                     EST_NETWORK(.seed = 1 + (uint64_t)i, .user = (void *)(uintptr_t)column,
+                                                 .inputs = EST_INPUTS({ "id", EST_I64, EST_SHAPE(1) })),
+                                     &network[i]));
+        assert_ok(est_network_compile(network[i], EST_COMPILE(.loss = "mse", .optimizer = "adagrad")));
+    }
+    {
+        est_fit_options fit = *EST_FIT(.arrays  = EST_NAMED_TENSORS({ "id", ids }, { "y", y }),
+                                       .verbose = EST_VERBOSE_NONE);
+
+        fit.callbacks = EST_HOOKS(stops);
+        expect_error(est_network_fit(network[0], &fit, NULL), EST_UNIMPLEMENTED,
+                     "is a dynamic embedding, which cannot");
+        fit.callbacks = (est_hooks){ saves, 2 };
+        assert_ok(est_network_fit(network[0], &fit, NULL));
+        assert_ok(est_network_build(network[1], NULL));
+        assert_ok(est_network_fit(network[2], EST_FIT(.arrays = fit.arrays, .verbose = EST_VERBOSE_NONE), NULL));
+    }
+    assert_ok(est_network_predict(network[0], EST_NETWORK_PREDICT(.arrays = EST_NAMED_TENSORS({ "id", ids })), &want));
+    for (int i = 1; i < 3; i++) { /* the weights alone; everything */
+        assert_ok(est_saver_restore(saver, est_network_session(network[i]),
+                                    EST_RESTORE(.path = test_path(i == 1 ? "weights" : "all"), .partial = i == 1),
+                                    NULL));
+        assert_ok(
+            est_network_predict(network[i], EST_NETWORK_PREDICT(.arrays = EST_NAMED_TENSORS({ "id", ids })), &have));
+        assert_memory_equal(est_tensor_data(have), est_tensor_data(want), 6 * sizeof(float));
+        est_tensor_free(have);
+    }
+    for (int i = 0; i < 3; i++) est_network_free(network[i]);
+    for (int i = 0; i < 2; i++) est_hook_free(saves[i]);
+    est_hook_free(stops);
+    est_saver_free(saver);
+    est_columns_free(columns);
+    est_tensor_free(ids);
+    est_tensor_free(y);
+    est_tensor_free(want);
+}
+
 TEST(tensorboard)
 {
     static const double values[] = { 3, 1 };
@@ -316,6 +430,91 @@ TEST(tensorboard)
     snprintf(path, sizeof path, "%s/board/validation", est_test_root);
     assert_false(est_dir_exists(path));
     stage_close(&s);
+}
+
+/* --- what callbacks may call -------------------------------------------------------------------------------------- */
+
+typedef struct caller {
+    est_network      *network;
+    est_named_tensors batch;
+    int               refused; /* how many calls were */
+    bool              evaluates;
+} caller;
+
+static est_status call_all(est_loop *loop, void *user)
+{
+    caller      *own     = user;
+    const char  *busy    = own->evaluates ? "a callback of est_network_evaluate calls "
+                                          : "a callback of est_network_fit calls ";
+    est_tensor  *out     = NULL;
+    est_metrics *metrics = NULL;
+    double       values[2];
+
+    (void)loop;
+    expect_error(est_network_compile(own->network, EST_COMPILE(.loss = "mae", .metrics = EST_STRINGS("mse", "mae"))),
+                 EST_FAILED_PRECONDITION, busy);
+    expect_error(est_network_fit(own->network, EST_FIT(.arrays = own->batch), NULL), EST_FAILED_PRECONDITION, busy);
+    expect_error(est_network_train_on_batch(own->network, own->batch, NULL), EST_FAILED_PRECONDITION, busy);
+    own->refused += 3;
+    if (own->evaluates) {
+        expect_error(est_network_evaluate(own->network, EST_NETWORK_EVALUATE(.arrays = own->batch), NULL),
+                     EST_FAILED_PRECONDITION, busy);
+        expect_error(est_network_test_on_batch(own->network, own->batch, NULL), EST_FAILED_PRECONDITION, busy);
+        own->refused += 2;
+    } else {
+        assert_ok(est_network_evaluate(
+            own->network, EST_NETWORK_EVALUATE(.arrays = own->batch, .verbose = EST_VERBOSE_NONE), &metrics));
+        assert_ok(est_network_test_on_batch(own->network, own->batch, values));
+    }
+    assert_ok(est_network_predict(own->network, EST_NETWORK_PREDICT(.arrays = own->batch), &out));
+    assert_ok(est_network_save_weights(own->network, test_path("weights")));
+    assert_ok(est_network_load_weights(own->network, test_path("weights"), NULL));
+    assert_ok(est_network_save(own->network, test_path("model")));
+    est_metrics_free(metrics);
+    est_tensor_free(out);
+    return EST_OK;
+}
+
+/* A callback may look at the network in every way, and change neither the training nor the measurement that it is
+ * called by: both end as without it. */
+TEST(calls)
+{
+    est_tensor       *x = noise(16, 2, 1), *y = noise(16, 1, 2);
+    est_named_tensors batch = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network[2];
+    est_history      *history[2];
+    est_metrics      *metrics[2];
+
+    for (int i = 0; i < 2; i++) {
+        caller    own  = { .batch = batch };
+        est_hook *hook = est_lambda_callback(
+            EST_LAMBDA_CALLBACK(.batch_end = call_all, .epoch_end = call_all, .user = &own));
+        est_hooks hooks = i == 0 ? (est_hooks){ 0 } : EST_HOOKS(hook);
+
+        network[i] = own.network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse"));
+        assert_ok(est_network_fit(
+            network[i],
+            EST_FIT(.arrays = batch, .batch_size = 8, .epochs = 2, .callbacks = hooks, .verbose = EST_VERBOSE_NONE),
+            &history[i]));
+        own.evaluates = true;
+        assert_ok(est_network_evaluate(
+            network[i], EST_NETWORK_EVALUATE(.arrays = batch, .callbacks = hooks, .verbose = EST_VERBOSE_NONE),
+            &metrics[i]));
+        assert_int_equal(own.refused, i == 0 ? 0 : 6 * 3 + 5);
+        est_hook_free(hook);
+    }
+    expect_same_variable(network[0], network[1], "dense/kernel");
+    assert_true(est_metrics_get(metrics[0], "loss") == est_metrics_get(metrics[1], "loss"));
+    for (int i = 0; i < 2; i++) {
+        assert_true(est_history_value(history[0], "loss", i) == est_history_value(history[1], "loss", i));
+    }
+    for (int i = 0; i < 2; i++) {
+        est_history_free(history[i]);
+        est_metrics_free(metrics[i]);
+        est_network_free(network[i]);
+    }
+    est_tensor_free(x);
+    est_tensor_free(y);
 }
 
 /* --- others ------------------------------------------------------------------------------------------------------- */

@@ -167,6 +167,87 @@ TEST(same_as_by_hand)
 }
 
 /* A second fit goes on where the first ended, and evaluate sees what it has trained. */
+/* Every epoch has another order, also when each is a fit: those are one fit of as many epochs. The same holds for the
+ * shuffle of a dataset. */
+TEST(orders)
+{
+    est_tensor       *x = noise(32, 3, 1), *y = noise(32, 1, 2);
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_dataset      *d      = est_dataset_batch(est_dataset_shuffle(est_dataset_slices(arrays), 32, 5), 4, NULL);
+
+    assert_ok(est_dataset_finish(d, &d));
+    for (int dataset = 0; dataset < 2; dataset++) {
+        est_network    *network[3]; /* one fit; three; three that name their epochs */
+        est_fit_options fit = *EST_FIT(.verbose = EST_VERBOSE_NONE);
+
+        if (dataset == 1) fit.input = d;
+        if (dataset == 0) fit.arrays = arrays;
+        fit.batch_size = dataset == 0 ? 4 : 0;
+        for (int i = 0; i < 3; i++) {
+            network[i] = make_line(EST_NETWORK(.seed = 3), EST_COMPILE(.loss = "mse", .optimizer = "sgd"));
+            for (int k = 0; k < (i == 0 ? 1 : 3); k++) {
+                fit.epochs        = i == 0 ? 3 : i == 1 ? 1 : k + 1;
+                fit.initial_epoch = i == 2 ? k : 0;
+                assert_ok(est_network_fit(network[i], &fit, NULL));
+            }
+        }
+        for (int i = 1; i < 3; i++) expect_same_variable(network[0], network[i], "dense/kernel");
+        for (int i = 0; i < 3; i++) est_network_free(network[i]);
+    }
+    est_dataset_free(d);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+/* Where epochs are counted in steps, another fit begins with other rows: the losses of the first step, with variables
+ * that do not move. */
+TEST(orders_of_steps)
+{
+    est_tensor  *x = noise(32, 3, 1), *y = noise(32, 1, 2);
+    est_network *network = make_line(EST_NETWORK(.seed = 3),
+                                     EST_COMPILE(.loss = "mse", .optimizer_value = est_sgd(1e-30)));
+    double       loss[2];
+
+    for (int i = 0; i < 2; i++) {
+        est_history *history;
+
+        assert_ok(est_network_fit(network,
+                                  EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .batch_size = 2,
+                                          .steps_per_epoch = 1, .verbose = EST_VERBOSE_NONE),
+                                  &history));
+        loss[i] = est_history_value(history, "loss", 0);
+        est_history_free(history);
+    }
+    assert_true(loss[0] != loss[1]);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+/* Steps with batches of the caller's use the functions that a fit and an evaluation use before and after them. */
+TEST(on_batch_between)
+{
+    est_tensor       *x = noise(8, 3, 1), *y = noise(8, 1, 2);
+    est_named_tensors batch   = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network = make_line(NULL, EST_COMPILE(.loss = "mse"));
+    est_metrics      *metrics = NULL;
+    double            before, after;
+
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_network_train_on_batch(network, batch, NULL));
+        assert_ok(est_network_fit(network, EST_FIT(.arrays = batch, .verbose = EST_VERBOSE_NONE), NULL));
+        assert_ok(est_network_test_on_batch(network, batch, &before));
+        assert_ok(est_network_evaluate(network, EST_NETWORK_EVALUATE(.arrays = batch, .verbose = EST_VERBOSE_NONE),
+                                       &metrics));
+        assert_ok(est_network_test_on_batch(network, batch, &after));
+        assert_true(est_metrics_get(metrics, "loss") == before && before == after);
+        est_metrics_free(metrics);
+    }
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 TEST(goes_on)
 {
     est_tensor  *x = noise(ROWS, WIDTH, 1), *y = noise(ROWS, 1, 2);
@@ -438,11 +519,12 @@ TEST(class_weights)
     for (int i = 0; i < 2; i++) assert_true(est_history_value(ha, "loss", i) == est_history_value(hb, "loss", i));
     assert_true(est_history_value(ha, "accuracy", 0) >= 0);
     expect_same_variable(a, b, "dense/kernel");
-    expect_error(est_network_fit(b,
-                                 EST_FIT(.arrays       = EST_NAMED_TENSORS({ "x", x }, { "label", y }),
-                                         .class_weight = EST_F64S(1, 0.5), .verbose = EST_VERBOSE_NONE),
-                                 NULL),
-                 EST_INVALID_ARGUMENT, "class_weight_of_label': indices[1] = 2 is not in [0, 2)");
+    expect_error(
+        est_network_fit(b,
+                        EST_FIT(.arrays       = EST_NAMED_TENSORS({ "x", x }, { "label", y }),
+                                .class_weight = EST_F64S(1, 0.5), .no_shuffle = true, .verbose = EST_VERBOSE_NONE),
+                        NULL),
+        EST_INVALID_ARGUMENT, "class_weight_of_label': indices[2] = 2 is not in [0, 2)");
     expect_error(est_network_fit(b,
                                  EST_FIT(.arrays       = EST_NAMED_TENSORS({ "x", x }, { "label", y }),
                                          .class_weight = EST_F64S(1, NAN, 1), .verbose = EST_VERBOSE_NONE),
@@ -541,6 +623,14 @@ TEST(wrong_use)
                  "epochs is -1");
     expect_error(est_network_fit(network, EST_FIT(.input = endless, .validation_split = 0.5), NULL),
                  EST_INVALID_ARGUMENT, "validation_split divides arrays");
+    expect_error(
+        est_network_fit(network,
+                        EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .validation_split = 1e-20), NULL),
+        EST_INVALID_ARGUMENT, "validation_split is 1e-20, which leaves none of the rows of arrays for validation");
+    expect_error(
+        est_network_fit(network,
+                        EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .validation_split = 0.999), NULL),
+        EST_INVALID_ARGUMENT, "validation_split is 0.999, which leaves none of the rows of arrays for training");
     expect_error(
         est_network_fit(network, EST_FIT(.input = endless, .callbacks = EST_HOOKS(est_csv_callback(NULL, 0))), NULL),
         EST_INVALID_ARGUMENT, "the path is missing");

@@ -619,6 +619,31 @@ TEST(a_fetched_reshape_outlives_the_feed)
     est_graph_free(g);
 }
 
+/* Two that prepare the same nodes, and runs of the session, have one step: who frees it takes it from none of them. */
+TEST(a_step_is_freed_by_the_last_that_prepared_it)
+{
+    est_graph   *g       = NULL;
+    est_session *s       = NULL;
+    est_step    *step[2] = { NULL };
+    est_tensor  *t       = NULL;
+
+    ok(est_graph_create(1, &g));
+    est_node five = est_add(est_scalar(g, EST_F32, 2), est_scalar(g, EST_F32, 3));
+    ok(est_session_create(g, NULL, &s));
+    for (int i = 0; i < 2; i++) ok(est_session_prepare(s, EST_NO_NODES, EST_NODES(five), EST_NO_NODES, &step[i]));
+    est_step_free(step[0]);
+    ok(est_step_run(step[1], NULL));
+    assert_true(est_step_scalar(step[1], 0) == 5);
+    ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(five), EST_NO_NODES, &t));
+    est_step_free(step[1]);
+    est_tensor_free(t);
+    ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(five), EST_NO_NODES, &t));
+    assert_true(*(const float *)est_tensor_data(t) == 5);
+    est_tensor_free(t);
+    est_session_free(s);
+    est_graph_free(g);
+}
+
 TEST(edges_added_after_a_run_are_seen)
 {
     est_graph   *g = NULL;

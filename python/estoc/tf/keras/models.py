@@ -403,11 +403,14 @@ class Model(_Layer):
             pointer = _owned(out[0], "est_history_free")
             n = _lib.est_history_epochs(pointer)
             history.epoch = [int(_lib.est_history_epoch(pointer, i)) for i in range(n)]
+            measured = {prefix + name for name in self.metrics_names for prefix in ("", "val_")}
             for k in range(_lib.est_history_count(pointer)):
                 name = _lib.est_history_name(pointer, k)
-                values = [float(_lib.est_history_value(pointer, name, i)) for i in range(n)]
-                history.history[_text(name)] = [value for value in values if value == value or
-                                                _text(name) in ("loss", "val_loss")]
+                freq = validation_freq if _text(name).startswith("val_") else 1
+                # a NaN that was measured stays; that of a log of a callback says that there was none
+                history.history[_text(name)] = [value for epoch, value in zip(
+                    history.epoch, (float(_lib.est_history_value(pointer, name, i)) for i in range(n)))
+                    if (epoch + 1) % freq == 0 and (value == value or _text(name) in measured)]
         for callback in callbacks or ():
             if getattr(callback, "_raised", None) is not None:
                 raised, callback._raised = callback._raised, None
