@@ -76,7 +76,7 @@ static est_status open_validation(est_fit *fit)
     const est_fit_options *o      = fit->options;
     est_network_source     source = { .input      = o->validation,
                                       .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
-                                      .batch_size = o->batch_size,
+                                      .batch_size = o->validation == NULL ? o->batch_size : 0,
                                       .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
     est_status             status;
 

@@ -303,6 +303,12 @@ static est_status check_source(const est_network_source *source)
         return est_fail(EST_INVALID_ARGUMENT, "batch_size is %" PRId64 "; write a number above 0, or 0 for 32",
                         source->batch_size);
     }
+    if (source->input != NULL && source->batch_size > 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "batch_size is %" PRId64 ", and the input is a dataset, which has batches: "
+                        "give their size to est_dataset_batch, or to the stage that decodes rows",
+                        source->batch_size);
+    }
     for (int i = 0; i < source->arrays.n; i++) {
         if (source->arrays.data[i].tensor != NULL && source->arrays.data[i].name != NULL) continue;
         return est_fail(EST_INVALID_ARGUMENT, "array %d has no %s", i,
