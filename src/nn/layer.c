@@ -144,10 +144,13 @@ static int begin_layer(const est_layer *layer, const void *key, est_graph *graph
 {
     const char *last = last_scope(graph);
     char        name[256], wanted[512];
+    int         own;
 
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(last, "/"), last);
     if (given != NULL) (void)snprintf(wanted, sizeof wanted, "%.*s%s/", (int)outer, est_graph_scope(graph), given);
-    return est_reuse_layer_begin(graph, key, layer->class->keras, name, given != NULL ? wanted : NULL);
+    own = est_reuse_layer_begin(graph, key, layer->class->keras, name, given != NULL ? wanted : NULL);
+    if (layer->class->is_tracked != NULL && layer->class->is_tracked(layer)) est_reuse_layer_track(graph, own);
+    return own;
 }
 
 est_node est_layer_once(est_status status, const est_layer *filled, const char *name, est_nodes in,

@@ -65,20 +65,26 @@ static est_status lookup_adapt(est_layer *self, const est_dataset *dataset, cons
     return est_string_lookup_adapt(((lookup *)self)->words, dataset, component);
 }
 
+static bool lookup_is_tracked(const est_layer *self)
+{
+    return est_string_lookup_adapts(((const lookup *)self)->words);
+}
+
 static void lookup_clear(est_layer *self)
 {
     est_string_lookup_free(((lookup *)self)->words);
 }
 
 static const est_layer_class lookup_class = {
-    .keras = "StringLookup",
-    .scope = "string_lookup",
-    .size  = sizeof(lookup),
-    .n_min = 1,
-    .n_max = 1,
-    .call  = lookup_call,
-    .adapt = lookup_adapt,
-    .clear = lookup_clear,
+    .keras      = "StringLookup",
+    .scope      = "string_lookup",
+    .size       = sizeof(lookup),
+    .n_min      = 1,
+    .n_max      = 1,
+    .call       = lookup_call,
+    .adapt      = lookup_adapt,
+    .is_tracked = lookup_is_tracked,
+    .clear      = lookup_clear,
 };
 
 est_layer *est_layer_string_lookup(const est_string_lookup_options *options, const char *name)
@@ -471,20 +477,26 @@ static est_status discretization_adapt(est_layer *self, const est_dataset *datas
     return status;
 }
 
+static bool discretization_is_tracked(const est_layer *self)
+{
+    return !((const discretization *)self)->fixed;
+}
+
 static void discretization_clear(est_layer *self)
 {
     est_free(((discretization *)self)->boundaries);
 }
 
 static const est_layer_class discretization_class = {
-    .keras = "Discretization",
-    .scope = "discretization",
-    .size  = sizeof(discretization),
-    .n_min = 1,
-    .n_max = 1,
-    .call  = discretization_call,
-    .adapt = discretization_adapt,
-    .clear = discretization_clear,
+    .keras      = "Discretization",
+    .scope      = "discretization",
+    .size       = sizeof(discretization),
+    .n_min      = 1,
+    .n_max      = 1,
+    .call       = discretization_call,
+    .adapt      = discretization_adapt,
+    .is_tracked = discretization_is_tracked,
+    .clear      = discretization_clear,
 };
 
 static est_status check_bins(const est_discretization_options *o)
