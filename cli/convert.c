@@ -169,14 +169,6 @@ static est_status convert(convert_job *job, int from)
     return status;
 }
 
-bool convert_has_ending(const char *path, const char *ending)
-{
-    size_t size = strlen(path), n = strlen(ending);
-
-    if (size > 3 && strcmp(path + size - 3, ".gz") == 0) size -= 3;
-    return size >= n && memcmp(path + size - n, ending, n) == 0;
-}
-
 /* The format by the extension of a name; -1: unknown. */
 static int format_of(const char *path)
 {
@@ -184,7 +176,7 @@ static int format_of(const char *path)
     static const int         formats[] = { FROM_CSV, FROM_CSV, FROM_LIBSVM, FROM_LIBSVM, FROM_LIBSVM };
 
     for (int i = 0; i < (int)(sizeof endings / sizeof endings[0]); i++) {
-        if (convert_has_ending(path, endings[i])) return formats[i];
+        if (tool_has_ending(path, endings[i])) return formats[i];
     }
     return -1;
 }

@@ -54,7 +54,4 @@ EST_MUST_CHECK est_status convert_bad_row(convert_job *job, est_status status);
 /* Called a row: counts it and shows progress. */
 void convert_row(convert_job *job);
 
-/* Whether a path ends like this, a further .gz left aside. */
-bool convert_has_ending(const char *path, const char *ending);
-
 #endif

@@ -279,7 +279,7 @@ static est_status visit_files(csv *c, visit_fn visit, bool count)
         est_lines_read_options options = { .quoted = true, .delimiter = c->job->delimiter, .trim = c->job->trim };
         est_status             status;
 
-        if (options.delimiter == 0) options.delimiter = convert_has_ending(c->job->inputs[i], ".tsv") ? '\t' : ',';
+        if (options.delimiter == 0) options.delimiter = tool_has_ending(c->job->inputs[i], ".tsv") ? '\t' : ',';
         c->delimiter = options.delimiter;
         EST_TRY(est_lines_open(c->job->inputs[i], &options, &c->lines));
         status = visit_file(c, visit, count);

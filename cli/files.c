@@ -66,6 +66,14 @@ static void hold_signals(int how)
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
+bool tool_has_ending(const char *path, const char *ending)
+{
+    size_t size = strlen(path), n = strlen(ending);
+
+    if (size > 3 && strcmp(path + size - 3, ".gz") == 0) size -= 3;
+    return size >= n && memcmp(path + size - n, ending, n) == 0;
+}
+
 bool tool_shards(const tool_command *command, const char *value, int64_t *out)
 {
     if (!tool_count(command, "shards", value, out)) return false;

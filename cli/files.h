@@ -29,6 +29,9 @@ typedef struct tool_files {
     int        n;
 } tool_files;
 
+/* Whether a path ends like this, a further .gz left aside. */
+bool tool_has_ending(const char *path, const char *ending);
+
 /* Reads the value of --shards; false when it is wrong, which has been reported then. */
 bool tool_shards(const tool_command *command, const char *value, int64_t *out);
 

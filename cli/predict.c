@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "files.h"
 #include "format/csv.h"
 #include "job_command.h"
 #include "output.h"
@@ -24,8 +25,10 @@ static const char *const formats[] = { "csv", "jsonl", "tfrecord", NULL }; /* as
 
 static const tool_option options[] = {
     { "format", OPTION_FORMAT, "FORMAT",
-      "of the rows: csv (the default), jsonl or tfrecord, which has\n"
-      "Examples; the output is csv for csv, else jsonl",
+      "of the rows: csv, jsonl or tfrecord, which has Examples;\n"
+      "default: what the name of the input says (.jsonl, .tfrecord,\n"
+      "each also with .gz), else csv; the output is csv for csv, else\n"
+      "jsonl",
       formats },
     { "input", OPTION_INPUT, "FILE", "the rows; default: standard input" },
     { "output", OPTION_OUTPUT, "FILE", "the predictions; default: standard output" },
@@ -41,6 +44,7 @@ static const tool_option options[] = {
 
 typedef struct prediction_call {
     job_call          job;
+    bool              has_format; /* --format is given */
     tool_row_format   format;
     const char       *signature, *input, *output; /* NULL: the default */
     int64_t           batch;
@@ -472,8 +476,9 @@ static tool_exit take_option(job_call *job, int id, const char *value)
 
     switch (id) {
     case OPTION_FORMAT:
-        format       = tool_option_choice(&tool_predict, OPTION_FORMAT, value);
-        call->format = format >= 0 ? (tool_row_format)format : TOOL_ROWS_CSV;
+        format           = tool_option_choice(&tool_predict, OPTION_FORMAT, value);
+        call->format     = format >= 0 ? (tool_row_format)format : TOOL_ROWS_CSV;
+        call->has_format = true;
         return format >= 0 ? TOOL_OK : TOOL_USAGE;
     case OPTION_SIGNATURE: call->signature = value; return TOOL_OK;
     case OPTION_INPUT: call->input = value; return TOOL_OK;
@@ -487,6 +492,14 @@ static tool_exit take_option(job_call *job, int id, const char *value)
     }
 }
 
+/* What the name of a file says that its rows are. */
+static tool_row_format format_of(const char *path)
+{
+    if (path == NULL) return TOOL_ROWS_CSV;
+    if (tool_has_ending(path, ".jsonl")) return TOOL_ROWS_JSON;
+    return tool_has_ending(path, ".tfrecord") ? TOOL_ROWS_TFRECORD : TOOL_ROWS_CSV;
+}
+
 static tool_exit predict_job(job_call *job)
 {
     prediction_call *call = EST_CONTAINER_OF(job, prediction_call, job);
@@ -496,6 +509,7 @@ static tool_exit predict_job(job_call *job)
     if (call->signature != NULL && job->model == NULL) {
         return tool_usage(&tool_predict, "--signature is for SavedModels, and the argument is a job file");
     }
+    if (!call->has_format) call->format = format_of(call->input);
     if (call->n_keep > 0 && call->format == TOOL_ROWS_TFRECORD) {
         return tool_usage(&tool_predict, "--keep is for csv and jsonl, whose rows have fields");
     }
@@ -523,8 +537,8 @@ const tool_command tool_predict = {
         "\n"
         "CSV has the format of data.csv: with a header, which must name every field of the features, or without one\n"
         "and with all of data.csv.fields (the label is not read and may be empty). For a SavedModel it has a header\n"
-        "and commas; a feature of several values is not possible in CSV. JSON lines are objects, with a list for a\n"
-        "feature of several values. NaN and infinities are \"NaN\", \"Infinity\", \"-Infinity\". The features of a\n"
+        "and commas, and an empty field of a text is \"\"; a feature of several values is not possible in CSV. JSON\n"
+        "lines are objects, with a list for a feature of several values, or lists in it as its shape has them. NaN and infinities are \"NaN\", \"Infinity\", \"-Infinity\". The features of a\n"
         "SavedModel are its inputs or, where it takes serialized Examples, those that it parses. Fields that the\n"
         "model does not know are ignored; a missing field has the default of its feature.\n"
         "\n"

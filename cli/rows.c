@@ -159,6 +159,13 @@ static bool is_empty(const tool_rows *r, est_str field)
     return field.size == 0 || is_text(field, r->csv.na_value);
 }
 
+/* Whether an empty field is a value: of an input that is one text a row, which has no other way to be empty in CSV, and
+ * est_dataset_decode_csv has read so while the model was trained. */
+static bool is_empty_text(const tool_rows *r, const est_feature_spec *spec)
+{
+    return !r->options.parses && spec->rows == EST_ROWS_FIXED && spec->dtype == EST_STRING;
+}
+
 /* Whether the row lacks a category that the weight belongs to. */
 static bool is_unweighed(const tool_rows *r, const job_weight *weight)
 {
@@ -185,7 +192,7 @@ static est_status set_field(tool_rows *r, const est_feature_spec *spec, est_str 
     int64_t           whole;
 
     if (weight != NULL && is_unweighed(r, weight)) return EST_OK;
-    if (is_empty(r, field)) return weight != NULL ? no_weight(weight) : miss(spec);
+    if (is_empty(r, field) && !is_empty_text(r, spec)) return weight != NULL ? no_weight(weight) : miss(spec);
     switch (spec->dtype) {
     case EST_F32:
         if (est_number_f32(field.data, field.size, &number) != EST_NUMBER_OK)
@@ -282,6 +289,39 @@ static est_status add_value(tool_rows *r, const est_feature_spec *spec, const es
     return EST_OK;
 }
 
+/* How many axes the feature has in a row, and the size of one; -1: any. */
+static int axes_of(const est_feature_spec *spec)
+{
+    return spec->rows == EST_ROWS_FIXED ? spec->shape.rank : spec->rows == EST_ROWS_PADDED ? spec->shape.rank + 1 : 1;
+}
+
+static int64_t size_of(const est_feature_spec *spec, int axis)
+{
+    if (spec->rows == EST_ROWS_FIXED) return spec->shape.dim[axis];
+    return axis == 0 ? -1 : spec->shape.dim[axis - 1];
+}
+
+/* The values of lists in lists, which have the shape of the feature. */
+static est_status add_nested(tool_rows *r, const est_feature_spec *spec, const est_json *value, int axis)
+{
+    size_t n = json_array_size(value);
+
+    if (axis == axes_of(spec) && !json_is_array(value)) return add_value(r, spec, value);
+    if (axis == axes_of(spec) || !json_is_array(value) ||
+        (size_of(spec, axis) >= 0 && n != (size_t)size_of(spec, axis))) {
+        est_shape shape = { axes_of(spec), { 0 } };
+        char      text[EST_SHAPE_TEXT_MAX];
+
+        for (int i = 0; i < shape.rank; i++) shape.dim[i] = size_of(spec, i);
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the lists of \"%s\" have another shape than %s; a list without others in "
+                        "it may have all values",
+                        spec->name, est_shape_text(&shape, text));
+    }
+    for (size_t i = 0; i < n; i++) EST_TRY(add_nested(r, spec, json_array_get(value, i), axis + 1));
+    return EST_OK;
+}
+
 /* One value may stand without a list. */
 static size_t count_values(const est_json *values)
 {
@@ -325,29 +365,10 @@ static est_status add_weights(tool_rows *r, const est_feature_spec *spec, const 
     return EST_OK;
 }
 
-/* Lists in lists, which have the shape of the row, from `axis` on. */
-static est_status add_nested(tool_rows *r, const est_feature_spec *spec, const est_json *list, int axis)
-{
-    char text[EST_SHAPE_TEXT_MAX];
-
-    if (json_array_size(list) != (size_t)spec->shape.dim[axis]) {
-        return est_fail(EST_INVALID_ARGUMENT, "a list of \"%s\" has %zu elements along axis %d; the shape is %s",
-                        spec->name, json_array_size(list), axis, est_shape_text(&spec->shape, text));
-    }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const est_json *element = json_array_get(list, i);
-
-        EST_TRY(axis + 1 < spec->shape.rank ? add_nested(r, spec, element, axis + 1) : add_value(r, spec, element));
-    }
-    return EST_OK;
-}
-
 /* All values, one after the other or in lists of lists. */
 static est_status add_values(tool_rows *r, const est_feature_spec *spec, const est_json *values)
 {
-    if (spec->rows == EST_ROWS_FIXED && spec->shape.rank > 1 && json_is_array(json_array_get(values, 0))) {
-        return add_nested(r, spec, values, 0);
-    }
+    if (json_is_array(json_array_get(values, 0))) return add_nested(r, spec, values, 0);
     for (size_t i = 0; i < count_values(values); i++) EST_TRY(add_value(r, spec, value_at(values, i)));
     return EST_OK;
 }

@@ -260,7 +260,7 @@ typedef struct est_fit_options {
     size_t             struct_size; /* filled by EST_FIT */
     const est_dataset *input;       /* batches */
     est_named_tensors  arrays;      /* in place of input: rows of these, shuffled again in every epoch */
-    int64_t            batch_size;  /* of arrays; 0: 32 */
+    int64_t            batch_size;  /* of arrays, not of a dataset; 0: 32 */
     int64_t            epochs;      /* 0: 1; the number of the last epoch, not of those after initial_epoch */
     int64_t            initial_epoch;
 
@@ -308,7 +308,7 @@ typedef struct est_network_evaluate_options {
     size_t             struct_size; /* filled by EST_NETWORK_EVALUATE */
     const est_dataset *input;       /* batches */
     est_named_tensors  arrays;      /* in place of input */
-    int64_t            batch_size;  /* of arrays; 0: 32 */
+    int64_t            batch_size;  /* of arrays, not of a dataset; 0: 32 */
     int64_t            steps;       /* 0: until the input ends; required for inputs without end */
     est_hooks          callbacks;
     est_verbose        verbose; /* AUTO and BAR: a line on a terminal */
@@ -329,7 +329,7 @@ typedef struct est_network_predict_options {
     size_t             struct_size; /* filled by EST_NETWORK_PREDICT */
     const est_dataset *input;       /* batches; a label among them is left alone */
     est_named_tensors  arrays;      /* in place of input */
-    int64_t            batch_size;  /* of arrays; 0: 32 */
+    int64_t            batch_size;  /* of arrays, not of a dataset; 0: 32 */
     int64_t            steps;       /* 0: until the input ends; required for inputs without end */
 } est_network_predict_options;
 

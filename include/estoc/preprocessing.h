@@ -91,7 +91,8 @@ typedef struct est_normalization_options {
     (&(const est_normalization_options){ .struct_size = EST_STRUCT_SIZE(est_normalization_options), __VA_ARGS__ })
 
 /* (x - mean) / sqrt(variance), float32, for each element of the last axis; x may have integers. With numbers from adapt
- * it has the variables mean, variance and count, which are not trained, else constants. */
+ * it has the variables mean, variance and count, which are not trained, else constants. A component of one number a row
+ * is [batch], and its last axis the batch: it takes over_all, else adapt is EST_INVALID_ARGUMENT. */
 EST_API EST_MUST_CHECK est_layer *est_layer_normalization(const est_normalization_options *options);
 
 typedef struct est_discretization_options {

@@ -291,9 +291,8 @@ static est_status fail_component(const est_dataset *dataset, est_str component)
     est_strbuf names = { 0 };
     est_status status;
 
-    for (int i = 0; i < est_dataset_components(dataset); i++)
-        est_strbuf_printf(&names, "%s'%s'", i > 0 ? ", " : "", est_dataset_component(dataset, i)->name);
-    status = est_fail(EST_NOT_FOUND, "the dataset has no component '%.*s'; it has %s", est_text_precision(component),
+    est_dataset_list(dataset, &names);
+    status = est_fail(EST_NOT_FOUND, "the dataset has no component '%.*s'; it has: %s", est_text_precision(component),
                       component.data, est_strbuf_text(&names));
     est_strbuf_clear(&names);
     return status;

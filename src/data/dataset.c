@@ -220,3 +220,10 @@ int est_dataset_find(const est_dataset *dataset, const char *name)
     }
     return -1;
 }
+
+void est_dataset_list(const est_dataset *dataset, est_strbuf *out)
+{
+    for (int i = 0; i < est_dataset_components(dataset); i++) {
+        est_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", dataset->components[i].name);
+    }
+}

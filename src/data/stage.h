@@ -28,6 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/refcount.h"
+#include "base/strbuf.h"
 #include "estoc/dataset.h"
 #include "format/wire.h"
 
@@ -175,6 +176,9 @@ est_dataset *est_dataset_fail(est_dataset *dataset, est_status status);
  * there twice, or memory is out. Returns it. */
 est_dataset *est_dataset_like(est_dataset *dataset, const est_dataset *other);
 est_dataset *est_dataset_with(est_dataset *dataset, const est_component *components, int n);
+
+/* Appends the names of its components, as "x, y". */
+void est_dataset_list(const est_dataset *dataset, est_strbuf *out);
 
 /* Fails unless component 0 is a string scalar, as `stage` needs; `what` is the expected input: "paths of files". */
 EST_MUST_CHECK est_status est_dataset_need_strings(const est_dataset *dataset, const char *what);

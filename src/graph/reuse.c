@@ -388,6 +388,13 @@ void est_reuse_layer_end(est_graph *graph, int layer, est_node output)
     l->n      = b->record->n - l->first;
 }
 
+void est_reuse_layer_track(est_graph *graph, int layer)
+{
+    est_reuse *b = graph != NULL ? model_of(graph) : NULL;
+
+    if (b != NULL && layer >= 0) b->record->layers[layer].tracked = true;
+}
+
 const est_reuse_layer *est_reuse_layers(const est_graph *graph, const void *model, int *n)
 {
     const est_reuse_record *r = graph != NULL ? find_record(graph, model) : NULL;

@@ -53,6 +53,7 @@ typedef struct est_reuse_layer {
     const char *scope;       /* that of its nodes, "block/dense_1/" */
     const char *wanted;      /* the one that the name it was given asks for; NULL: it was given none */
     est_node    output;      /* of the first call */
+    bool        tracked;     /* est_reuse_layer_track */
     int         first, n;    /* what it has made, among est_reuse_nodes of the model */
 } est_reuse_layer;
 
@@ -60,6 +61,9 @@ typedef struct est_reuse_layer {
  * the graph; `name` and `wanted` (NULL: none) are copied. */
 int  est_reuse_layer_begin(est_graph *graph, const void *key, const char *type, const char *name, const char *wanted);
 void est_reuse_layer_end(est_graph *graph, int layer, est_node output);
+
+/* Keras counts it among the layers with weights, though it has no variable here. */
+void est_reuse_layer_track(est_graph *graph, int layer);
 
 /* The layers of a model in order of their first call. Borrowed until the graph grows. */
 const est_reuse_layer *est_reuse_layers(const est_graph *graph, const void *model, int *n);

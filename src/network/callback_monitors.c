@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/strbuf.h"
 #include "network/callbacks.h"
 #include "ops/ops.h"
 #include "train/hooks.h"
@@ -58,13 +59,25 @@ bool est_loop_has_log(est_loop *loop, const char *name)
     return false;
 }
 
+static void warn_of_monitor(const est_monitor *monitor, const char *callback, est_loop *loop)
+{
+    est_strbuf logs = { 0 };
+
+    for (int i = 0; i < est_loop_logs(loop); i++) {
+        est_strbuf_printf(&logs, "%s%s", i > 0 ? ", " : "", est_loop_log_name(loop, i));
+    }
+    est_log_warn("%s: there is no %s in the logs of epoch %" PRId64 "; there are: %s", callback, monitor->name,
+                 est_loop_epoch(loop) + 1, est_strbuf_text(&logs));
+    est_strbuf_clear(&logs);
+}
+
 bool est_monitor_read(const est_monitor *monitor, const char *callback, est_loop *loop, double *value)
 {
     if (est_loop_has_log(loop, monitor->name)) {
         *value = est_loop_log(loop, monitor->name);
         return true;
     }
-    est_log_warn("%s: there is no %s in the logs of epoch %" PRId64, callback, monitor->name, est_loop_epoch(loop) + 1);
+    warn_of_monitor(monitor, callback, loop);
     return false;
 }
 

@@ -75,7 +75,7 @@ static est_network_source validation_source(const est_fit_options *o)
 {
     return (est_network_source){ .input      = o->validation,
                                  .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
-                                 .batch_size = o->batch_size,
+                                 .batch_size = o->validation == NULL ? o->batch_size : 0,
                                  .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
 }
 

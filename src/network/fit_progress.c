@@ -60,6 +60,7 @@ static void put_logs(est_strbuf *out, est_loop *loop)
         const char *name  = est_loop_log_name(loop, i);
         double      value = est_loop_log(loop, name);
 
+        if (isnan(value)) value = NAN; /* printf shows the sign that another one has */
         est_strbuf_printf(out, fabs(value) > 1e-3 || value == 0 ? " - %s: %.4f" : " - %s: %.4e", name, value);
     }
 }

@@ -44,13 +44,6 @@ int est_network_form(const est_network *network, const est_dataset *dataset)
     return est_network_find_weight(network, dataset) >= 0 ? EST_FORM_SAMPLE_WEIGHT : 0;
 }
 
-static void list_components(const est_dataset *dataset, est_strbuf *out)
-{
-    for (int i = 0; i < est_dataset_components(dataset); i++) {
-        est_strbuf_printf(out, "%s%s", i > 0 ? ", " : "", est_dataset_component(dataset, i)->name);
-    }
-}
-
 /* Fails because a component is missing; `why` ends the sentence that begins with its name. */
 static est_status fail_missing(const est_network *network, const est_dataset *dataset, const char *name,
                                const char *why)
@@ -58,7 +51,7 @@ static est_status fail_missing(const est_network *network, const est_dataset *da
     est_strbuf names = { 0 };
     est_status status;
 
-    list_components(dataset, &names);
+    est_dataset_list(dataset, &names);
     status = est_fail(EST_INVALID_ARGUMENT, "%s: the dataset has no component %s, %s; it has: %s", network->name, name,
                       why, est_strbuf_text(&names));
     est_strbuf_clear(&names);
@@ -308,6 +301,12 @@ static est_status check_source(const est_network_source *source)
     }
     if (source->batch_size < 0) {
         return est_fail(EST_INVALID_ARGUMENT, "batch_size is %" PRId64 "; write a number above 0, or 0 for 32",
+                        source->batch_size);
+    }
+    if (source->input != NULL && source->batch_size > 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "batch_size is %" PRId64 ", and the input is a dataset, which has batches: "
+                        "give their size to est_dataset_batch, or to the stage that decodes rows",
                         source->batch_size);
     }
     for (int i = 0; i < source->arrays.n; i++) {

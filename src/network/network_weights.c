@@ -4,7 +4,8 @@
  *
  * Objects: the root is the model, and so is its child "model", so that both model.load_weights and
  * tf.train.Checkpoint(model=model) find their objects. A layer with variables is "layer_with_weights-<i>", counted in
- * order of the first calls, and has its own name, too; its children are the variables by the last part of their name
+ * order of the first calls, with the layers to which Keras gives weights for what adapt sees: they have no children
+ * here. It has its own name, too; its children are the variables by the last part of their name
  * ("kernel"). A variable of no layer is found from the root by the parts of its name. Layers of a sequential network
  * are also "layer-<i>", counted with those that have no variables: Keras finds them by that while it has no variables
  * itself. Keras' functional models count their inputs, too, so that other networks have no such names. */
@@ -29,6 +30,7 @@ typedef struct weight {
     est_node    node;
     const char *name;       /* of the variable */
     const char *layer;      /* "layer_with_weights-<i>"; NULL: it belongs to none */
+    int         number;     /* of the layer among those with variables */
     const char *layer_name; /* NULL likewise */
     const char *place;      /* "layer-<i>"; NULL: the network is not sequential */
     const char *path;       /* within the layer: "kernel" */
@@ -38,6 +40,8 @@ typedef struct weights {
     est_arena *arena;
     weight    *data;
     int        n;
+    weight    *tracked; /* [n_tracked]: layers without variables that are counted, too */
+    int        n_tracked;
 } weights;
 
 /* --- which there are ---------------------------------------------------------------------------------------------- */
@@ -71,26 +75,35 @@ static const char *object_path(est_arena *arena, const char *type, const char *p
     return path;
 }
 
-/* `place`: of the layer in a sequential network; -1: in another. */
-static est_status add_weight(weights *w, est_node node, const est_reuse_layer *layer, int number, int place)
+/* Where the layer stands: `counted` among those that Keras counts, `place` in a sequential network (-1: in another). */
+static est_status name_layer(est_arena *arena, weight *one, const est_reuse_layer *layer, int counted, int place)
 {
-    weight *one = &w->data[w->n];
+    one->layer      = est_arena_printf(arena, LAYER "%d", counted);
+    one->layer_name = layer->name;
+    if (place >= 0) one->place = est_arena_printf(arena, "layer-%d", place);
+    return one->layer != NULL && (place < 0 || one->place != NULL) ? EST_OK : est_no_memory();
+}
 
+static est_status add_weight(weights *w, est_node node)
+{
     if (est_has_rows(node)) {
         return est_fail(EST_UNIMPLEMENTED,
                         "'%s' is a dynamic embedding, whose keys no file of weights has; use est_saver_save, or a "
                         "checkpoint callback with everything",
                         est_node_name(node));
     }
-    if (est_variable_dtype(node) == EST_DTYPE_NONE) return EST_OK; /* a table */
-    *one = (weight){ .node = node, .name = est_node_name(node), .path = est_node_name(node) };
-    w->n++;
-    if (layer == NULL) return EST_OK;
-    one->layer      = est_arena_printf(w->arena, LAYER "%d", number);
-    one->layer_name = layer->name;
-    one->path       = object_path(w->arena, layer->type, path_within(one->name, layer->name));
-    if (place >= 0) one->place = est_arena_printf(w->arena, "layer-%d", place);
-    return one->layer != NULL && one->path != NULL && (place < 0 || one->place != NULL) ? EST_OK : est_no_memory();
+    w->data[w->n++] = (weight){ .node = node, .name = est_node_name(node), .path = est_node_name(node) };
+    return EST_OK;
+}
+
+/* That one belongs to this layer. */
+static est_status add_to_layer(weights *w, weight *one, const est_reuse_layer *layer, int number, int counted,
+                               int place)
+{
+    EST_TRY(name_layer(w->arena, one, layer, counted, place));
+    one->number = number;
+    one->path   = object_path(w->arena, layer->type, path_within(one->name, layer->name));
+    return one->path != NULL ? EST_OK : est_no_memory();
 }
 
 static const est_reuse_layer *layer_of(const est_reuse_layer *layers, int n, int variable)
@@ -101,26 +114,48 @@ static const est_reuse_layer *layer_of(const est_reuse_layer *layers, int n, int
     return NULL;
 }
 
+static bool is_variable(est_node made)
+{
+    return est_has_rows(made) || est_variable_dtype(made) != EST_DTYPE_NONE; /* else a table */
+}
+
+/* The variables of a layer; numbers grow if it has any, and the count if Keras counts it. */
+static est_status add_layer(weights *w, est_nodes made, const est_reuse_layer *layer, int place, int *number,
+                            int *counted)
+{
+    bool has = false;
+
+    for (int i = layer->first; i < layer->first + layer->n; i++) {
+        if (!is_variable(made.data[i])) continue;
+        EST_TRY(add_weight(w, made.data[i]));
+        EST_TRY(add_to_layer(w, &w->data[w->n - 1], layer, *number, *counted, place));
+        has = true;
+    }
+    if (!has && layer->tracked) {
+        w->tracked[w->n_tracked] = (weight){ 0 };
+        EST_TRY(name_layer(w->arena, &w->tracked[w->n_tracked++], layer, *counted, place));
+    }
+    *number += has;
+    *counted += has || layer->tracked;
+    return EST_OK;
+}
+
 /* The variables of a network that is built. `out` is to be cleared also after a failure. */
 static est_status list_weights(const est_network *network, weights *out)
 {
     est_nodes              made = est_reuse_nodes(network->graph, network);
-    int                    n, number = -1;
-    const est_reuse_layer *layers = est_reuse_layers(network->graph, network, &n), *before = NULL;
+    int                    n, number = 0, counted = 0;
+    const est_reuse_layer *layers     = est_reuse_layers(network->graph, network, &n);
+    bool                   sequential = est_network_layers(network).n > 0;
 
     out->arena = est_arena_create();
     if (out->arena == NULL) return est_no_memory();
-    out->data = est_arena_alloc(out->arena, (size_t)(made.n + 1) * sizeof *out->data);
-    if (out->data == NULL) return est_no_memory();
+    out->data    = est_arena_alloc(out->arena, (size_t)(made.n + 1) * sizeof *out->data);
+    out->tracked = est_arena_alloc(out->arena, (size_t)(n + 1) * sizeof *out->tracked);
+    if (out->data == NULL || out->tracked == NULL) return est_no_memory();
+    for (int i = 0; i < n; i++) EST_TRY(add_layer(out, made, &layers[i], sequential ? i : -1, &number, &counted));
     for (int i = 0; i < made.n; i++) {
-        const est_reuse_layer *layer = layer_of(layers, n, i);
-
-        if (layer != NULL && layer != before && est_variable_dtype(made.data[i]) != EST_DTYPE_NONE) {
-            number++;
-            before = layer;
-        }
-        EST_TRY(add_weight(out, made.data[i], layer, number,
-                           layer != NULL && est_network_layers(network).n > 0 ? (int)(layer - layers) : -1));
+        if (layer_of(layers, n, i) == NULL && is_variable(made.data[i])) EST_TRY(add_weight(out, made.data[i]));
     }
     return EST_OK;
 }
@@ -192,6 +227,12 @@ static est_status make_objects(est_object_graph *graph, const weights *w, const 
     EST_TRY(est_object_graph_add(graph, &root));
     EST_TRY(child_or_new(graph, root, "model", &model));
     for (int i = 0; i < w->n; i++) EST_TRY(add_object(graph, model, w, &w->data[i], &keys[i]));
+    for (int i = 0; i < w->n_tracked; i++) {
+        int32_t layer;
+
+        EST_TRY(child_or_new(graph, root, w->tracked[i].layer, &layer));
+        EST_TRY(add_names(graph, model, &w->tracked[i], layer));
+    }
     return EST_OK;
 }
 
@@ -262,6 +303,28 @@ est_status est_network_save_weights(est_network *network, const char *path)
 
 /* --- loading ------------------------------------------------------------------------------------------------------ */
 
+/* Whether it is a layer of which only what adapt sees is stored: nothing here, words of a lookup and the summary of a
+ * Discretization in Keras' files. */
+static bool is_tracked(const est_object_graph *graph, int32_t layer)
+{
+    return graph->nodes[layer].children == NULL || est_object_graph_child(graph, layer, "token_counts") >= 0 ||
+           est_object_graph_child(graph, layer, "summary") >= 0;
+}
+
+/* The layer of this number among those with variables; -1: there is none. */
+static int32_t layer_below(const est_object_graph *graph, int32_t model, int number)
+{
+    for (int i = 0;; i++) {
+        char    name[sizeof LAYER + 16];
+        int32_t layer;
+
+        (void)snprintf(name, sizeof name, LAYER "%d", i);
+        layer = est_object_graph_child(graph, model, name);
+        if (layer < 0) return -1;
+        if (!is_tracked(graph, layer) && number-- == 0) return layer;
+    }
+}
+
 /* The key of the tensor for a weight in the objects of a checkpoint, below a model; NULL: it has none. */
 static const char *key_below(const est_object_graph *graph, int32_t model, const weight *one)
 {
@@ -269,7 +332,7 @@ static const char *key_below(const est_object_graph *graph, int32_t model, const
     const char *path = one->path;
 
     if (one->layer != NULL) {
-        node = est_object_graph_child(graph, model, one->layer);
+        node = layer_below(graph, model, one->number);
         if (node < 0) node = est_object_graph_child(graph, model, one->layer_name);
     }
     while (node >= 0 && path != NULL) {

@@ -4,6 +4,8 @@
 #include "nn/adapt.h"
 
 #include "base/alloc.h"
+#include "base/strbuf.h"
+#include "data/stage.h"
 
 static est_status read_all(const est_dataset *dataset, int component, est_adapt_fn fn, void *user)
 {
@@ -28,12 +30,24 @@ static est_status read_all(const est_dataset *dataset, int component, est_adapt_
     return status == EST_OUT_OF_RANGE ? EST_OK : status;
 }
 
+static est_status fail_missing(const est_dataset *dataset, const char *component)
+{
+    est_strbuf names = { 0 };
+    est_status status;
+
+    est_dataset_list(dataset, &names);
+    status = est_fail(EST_INVALID_ARGUMENT, "the dataset has no component \"%s\"; it has: %s", component,
+                      est_strbuf_text(&names));
+    est_strbuf_clear(&names);
+    return status;
+}
+
 est_status est_adapt_each(const est_dataset *dataset, const char *component, uint32_t dtypes, const char *what,
                           est_adapt_fn fn, void *user)
 {
     int i = est_dataset_find(dataset, component);
 
-    if (i < 0) return est_fail(EST_INVALID_ARGUMENT, "the dataset has no component \"%s\"", component);
+    if (i < 0) return fail_missing(dataset, component);
     if ((dtypes >> est_dataset_component(dataset, i)->dtype & 1) == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "the component \"%s\" is of %s; %s", component,
                         est_dtype_name(est_dataset_component(dataset, i)->dtype), what);

@@ -4,7 +4,7 @@
 #ifndef EST_NN_ADAPT_H
 #define EST_NN_ADAPT_H
 
-#include "estoc/dataset.h"
+#include "estoc/preprocessing.h"
 
 typedef est_status (*est_adapt_fn)(const est_tensor *values, void *user);
 
@@ -13,5 +13,8 @@ typedef est_status (*est_adapt_fn)(const est_tensor *values, void *user);
  * are. */
 EST_MUST_CHECK est_status est_adapt_each(const est_dataset *dataset, const char *component, uint32_t dtypes,
                                          const char *what, est_adapt_fn fn, void *user);
+
+/* Whether the words of a lookup come from adapt. */
+bool est_string_lookup_adapts(const est_string_lookup *lookup);
 
 #endif

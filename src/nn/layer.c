@@ -144,10 +144,13 @@ static int begin_layer(const est_layer *layer, const void *key, est_graph *graph
 {
     const char *last = last_scope(graph);
     char        name[256], wanted[512];
+    int         own;
 
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(last, "/"), last);
     if (given != NULL) (void)snprintf(wanted, sizeof wanted, "%.*s%s/", (int)outer, est_graph_scope(graph), given);
-    return est_reuse_layer_begin(graph, key, layer->class->keras, name, given != NULL ? wanted : NULL);
+    own = est_reuse_layer_begin(graph, key, layer->class->keras, name, given != NULL ? wanted : NULL);
+    if (layer->class->is_tracked != NULL && layer->class->is_tracked(layer)) est_reuse_layer_track(graph, own);
+    return own;
 }
 
 est_node est_layer_once(est_status status, const est_layer *filled, const char *name, est_nodes in,
@@ -256,13 +259,15 @@ bool est_layer_check(est_node x, const char *layer, int rank_min, int rank_max)
     char             text[EST_SHAPE_TEXT_MAX], ranks[RANGE_TEXT_MAX];
 
     if (est_node_dtype(x) != EST_F32 && est_node_dtype(x) != EST_F64) {
-        (void)est_nn_fail(x.graph, "%s layer: input '%s' is %s, expected float32 or float64", layer, est_node_name(x),
-                          est_dtype_name(est_node_dtype(x)));
+        (void)est_nn_fail(x.graph, "%s layer: input '%s' is %s, expected float32 or float64%s", layer, est_node_name(x),
+                          est_dtype_name(est_node_dtype(x)),
+                          est_node_dtype(x) != EST_STRING ? "; est_cast makes floats of numbers" : "");
         return false;
     }
     if (shape->rank < rank_min || shape->rank > rank_max || est_node_dim(x, -1) < 0) {
-        (void)est_nn_fail(x.graph, "%s layer: input '%s' has shape %s; it needs rank %s and a known last axis", layer,
-                          est_node_name(x), est_shape_text(shape, text), range_text(rank_min, rank_max, ranks));
+        (void)est_nn_fail(x.graph, "%s layer: input '%s' has shape %s; it needs rank %s and a known last axis%s", layer,
+                          est_node_name(x), est_shape_text(shape, text), range_text(rank_min, rank_max, ranks),
+                          shape->rank == 1 ? "; est_expand_dims(x, -1) makes a column of one number a row" : "");
         return false;
     }
     return true;

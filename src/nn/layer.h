@@ -24,6 +24,9 @@ typedef struct est_layer_class {
     /* Takes what the layer needs from a component of all elements. NULL: it needs nothing. */
     est_status (*adapt)(est_layer *self, const est_dataset *dataset, const char *component);
 
+    /* Whether Keras' layer has weights for what adapt sees, which are none of the model; here it has none. NULL: no. */
+    bool (*is_tracked)(const est_layer *self);
+
     /* Frees what the struct owns. NULL: nothing. */
     void (*clear)(est_layer *self);
 } est_layer_class;

@@ -65,20 +65,26 @@ static est_status lookup_adapt(est_layer *self, const est_dataset *dataset, cons
     return est_string_lookup_adapt(((lookup *)self)->words, dataset, component);
 }
 
+static bool lookup_is_tracked(const est_layer *self)
+{
+    return est_string_lookup_adapts(((const lookup *)self)->words);
+}
+
 static void lookup_clear(est_layer *self)
 {
     est_string_lookup_free(((lookup *)self)->words);
 }
 
 static const est_layer_class lookup_class = {
-    .keras = "StringLookup",
-    .scope = "string_lookup",
-    .size  = sizeof(lookup),
-    .n_min = 1,
-    .n_max = 1,
-    .call  = lookup_call,
-    .adapt = lookup_adapt,
-    .clear = lookup_clear,
+    .keras      = "StringLookup",
+    .scope      = "string_lookup",
+    .size       = sizeof(lookup),
+    .n_min      = 1,
+    .n_max      = 1,
+    .call       = lookup_call,
+    .adapt      = lookup_adapt,
+    .is_tracked = lookup_is_tracked,
+    .clear      = lookup_clear,
 };
 
 est_layer *est_layer_string_lookup(const est_string_lookup_options *options, const char *name)
@@ -222,6 +228,20 @@ static est_status take_moments(normalization *l, const moments *m)
     return EST_OK;
 }
 
+/* A mean for each element of the last axis needs that axis; that of single numbers in a batch is the batch. */
+static est_status need_last_axis(const normalization *l, const est_component *c)
+{
+    char text[EST_SHAPE_TEXT_MAX];
+
+    if (l->over_all || c == NULL || c->shape.rank == 0) return EST_OK;
+    if (c->shape.rank > 0 && c->shape.dim[c->shape.rank - 1] >= 0) return EST_OK;
+    return est_fail(
+        EST_INVALID_ARGUMENT,
+        "the component \"%s\" has shape %s, whose last axis is not known, and each element of that axis has a "
+        "mean: for one mean of all set over_all (axis=None in Keras)",
+        c->name, est_shape_text(&c->shape, text));
+}
+
 static est_status normalization_adapt(est_layer *self, const est_dataset *dataset, const char *component)
 {
     normalization *l = (normalization *)self;
@@ -231,6 +251,7 @@ static est_status normalization_adapt(est_layer *self, const est_dataset *datase
     if (l->fixed) {
         return est_fail(EST_FAILED_PRECONDITION, "this Normalization was created with its mean and variance");
     }
+    EST_TRY(need_last_axis(l, est_dataset_component(dataset, est_dataset_find(dataset, component))));
     status = est_adapt_each(dataset, component, NUMBERS, "it must have numbers", add_batch, &m);
     if (status == EST_OK && m.n == 0) status = est_fail(EST_INVALID_ARGUMENT, "the dataset has no number");
     if (status == EST_OK) status = take_moments(l, &m);
@@ -456,20 +477,26 @@ static est_status discretization_adapt(est_layer *self, const est_dataset *datas
     return status;
 }
 
+static bool discretization_is_tracked(const est_layer *self)
+{
+    return !((const discretization *)self)->fixed;
+}
+
 static void discretization_clear(est_layer *self)
 {
     est_free(((discretization *)self)->boundaries);
 }
 
 static const est_layer_class discretization_class = {
-    .keras = "Discretization",
-    .scope = "discretization",
-    .size  = sizeof(discretization),
-    .n_min = 1,
-    .n_max = 1,
-    .call  = discretization_call,
-    .adapt = discretization_adapt,
-    .clear = discretization_clear,
+    .keras      = "Discretization",
+    .scope      = "discretization",
+    .size       = sizeof(discretization),
+    .n_min      = 1,
+    .n_max      = 1,
+    .call       = discretization_call,
+    .adapt      = discretization_adapt,
+    .is_tracked = discretization_is_tracked,
+    .clear      = discretization_clear,
 };
 
 static est_status check_bins(const est_discretization_options *o)

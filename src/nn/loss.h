@@ -10,6 +10,10 @@
 /* Casts labels to the predictions' dtype and brings them to their rank; false: they do not fit, and the graph fails. */
 bool est_loss_align(est_node *labels, est_node predictions);
 
+/* Takes a last axis of 1 off labels that are the numbers of classes, of which predictions have a column each. false:
+ * they are no such numbers, and the graph fails. */
+bool est_loss_numbers(est_node *labels, est_node predictions);
+
 /* The loss of each element, or of each row where the formula is one of rows. */
 typedef est_node (*est_loss_element)(est_node labels, est_node predictions, const est_loss_options *o);
 

@@ -228,12 +228,10 @@ static est_node each_categorical_focal(const est_loss *self, est_node labels, es
 static est_node each_sparse_crossentropy(const est_loss *self, est_node labels, est_node predictions)
 {
     xent_input in;
-    int        rank;
 
     if (!is_built(predictions)) return predictions;
-    in   = xent_input_of(self, predictions, est_logits_of_softmax);
-    rank = est_node_shape(in.x)->rank;
-    if (rank > 0 && est_node_shape(labels)->rank == rank) labels = est_squeeze(labels, EST_I64S(-1));
+    in = xent_input_of(self, predictions, est_logits_of_softmax);
+    if (!est_loss_numbers(&labels, in.x)) return failed(predictions);
     if (est_node_dtype(labels) != EST_I32 && est_node_dtype(labels) != EST_I64) labels = est_cast(labels, EST_I64);
     /* log p are logits of p, normalised */
     return est_sparse_softmax_xent(in.logits ? in.x : est_log(est_clip_by_value(in.x, EPSILON, 1 - EPSILON)), labels);

@@ -40,11 +40,40 @@ est_node est_loss_reduce(est_node l, const est_loss_options *options)
     return reduce(l, &o);
 }
 
+static bool are_numbers(est_node labels, est_node predictions)
+{
+    if (est_node_dtype(labels) != EST_STRING) return true;
+    (void)est_nn_fail(
+        predictions.graph,
+        "labels are strings, where numbers are needed: a StringLookup (est_string_lookup_apply) maps them, "
+        "for instance in the dataset (est_dataset_map_graph)");
+    return false;
+}
+
+bool est_loss_numbers(est_node *labels, est_node predictions)
+{
+    int  rank = est_node_shape(predictions)->rank;
+    char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    if (!are_numbers(*labels, predictions)) return false;
+    if (rank <= 0 || est_node_shape(*labels)->rank != rank) return true;
+    if (est_node_dim(*labels, -1) > 1) {
+        (void)est_nn_fail(predictions.graph,
+                          "labels %s do not go with predictions %s, where each is the number of a class; if they are "
+                          "one-hot rows, use what is called categorical and not sparse",
+                          est_shape_text(est_node_shape(*labels), a), est_shape_text(est_node_shape(predictions), b));
+        return false;
+    }
+    *labels = est_squeeze(*labels, EST_I64S(-1));
+    return true;
+}
+
 bool est_loss_align(est_node *labels, est_node predictions)
 {
     est_shape merged;
     char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
+    if (!are_numbers(*labels, predictions)) return false;
     *labels = est_nn_align_weights(*labels, predictions);
     if (est_def(*labels) == NULL) return !est_graph_poisoned(predictions.graph);
     if (est_infer_merge(est_node_shape(*labels), est_node_shape(predictions), &merged) == EST_OK) return true;

@@ -40,7 +40,7 @@ est_node est_metric_f32(est_node x);
 est_node est_metric_weights(const est_metric_build *m, est_node values);
 
 /* Labels and predictions as they are compared: predictions lose a last axis of 1 that labels do not have, or the other
- * way round. */
+ * way round. Then they must have one shape, or the graph fails. */
 void est_metric_align(est_node *labels, est_node *predictions);
 
 /* As 0 or 1 in float32: integers and bools when not 0, floats when above 0.5. */

@@ -3,6 +3,7 @@
  * Metrics that have a name. Most are Keras' MeanMetricWrapper: the mean over examples of a function of labels and
  * predictions. */
 #include "base/argument.h"
+#include "nn/loss.h"
 #include "nn/metric.h"
 #include "nn/names.h"
 
@@ -43,9 +44,7 @@ static est_metric mean_of_loss(const est_metric_spec *self, est_node labels, est
 /* Class numbers without a last axis of 1. */
 static est_node numbers_of(est_node labels, est_node predictions)
 {
-    int rank = est_node_shape(predictions)->rank;
-
-    return rank > 0 && est_node_shape(labels)->rank == rank ? est_squeeze(labels, EST_I64S(-1)) : labels;
+    return est_loss_numbers(&labels, predictions) ? labels : failed(predictions);
 }
 
 static est_node classes_match(est_node numbers, est_node predictions)

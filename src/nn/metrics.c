@@ -97,6 +97,19 @@ est_node est_metric_weights(const est_metric_build *m, est_node values)
     return m->o.weights.graph == NULL ? ones : est_mul(ones, est_nn_align_weights(m->o.weights, values));
 }
 
+static void need_one_shape(est_node labels, est_node predictions)
+{
+    est_shape merged;
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    if (est_def(labels) == NULL || est_def(predictions) == NULL) return;
+    if (est_infer_merge(est_node_shape(labels), est_node_shape(predictions), &merged) == EST_OK) return;
+    (void)est_nn_fail(predictions.graph,
+                      "the metric needs labels and predictions of one shape, got %s and %s; where predictions have a "
+                      "column for each class, labels are one-hot rows",
+                      est_shape_text(est_node_shape(labels), a), est_shape_text(est_node_shape(predictions), b));
+}
+
 void est_metric_align(est_node *labels, est_node *predictions)
 {
     int l = est_node_shape(*labels)->rank, p = est_node_shape(*predictions)->rank;
@@ -104,6 +117,7 @@ void est_metric_align(est_node *labels, est_node *predictions)
     if (l > 0 && l == p + 1 && est_node_dim(*labels, -1) == 1) *labels = est_squeeze(*labels, EST_I64S(-1));
     if (p > 0 && p == l + 1 && est_node_dim(*predictions, -1) == 1)
         *predictions = est_squeeze(*predictions, EST_I64S(-1));
+    need_one_shape(*labels, *predictions);
 }
 
 est_node est_metric_truth(est_node x)

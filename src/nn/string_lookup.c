@@ -288,6 +288,11 @@ static est_status take_counts(est_string_lookup *l, const est_map *counts)
     return status;
 }
 
+bool est_string_lookup_adapts(const est_string_lookup *lookup)
+{
+    return !lookup->fixed;
+}
+
 est_status est_string_lookup_adapt(est_string_lookup *lookup, const est_dataset *dataset, const char *component)
 {
     counting   c = { .lookup = lookup };

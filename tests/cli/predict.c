@@ -9,7 +9,7 @@ static est_status sums(est_model *model, est_mode mode, const void *params)
 {
     est_graph *g    = est_model_graph(model);
     est_node   bias = est_variable(g, "bias", EST_F32, EST_SHAPE_SCALAR);
-    est_node   x    = est_reduce_sum(est_model_feature(model, "x"), EST_I64S(1), false);
+    est_node   x    = est_reduce_sum(est_model_feature(model, "x"), EST_I64S(1, 2), false);
 
     (void)params;
     est_variable_initializer(bias, est_scalar(g, EST_F32, 0.5));
@@ -26,7 +26,7 @@ static est_status sums(est_model *model, est_mode mode, const void *params)
     return est_model_status(model);
 }
 
-static const est_component inputs[] = { { .name = "x", .dtype = EST_F32, .shape = { 1, { 2 } } },
+static const est_component inputs[] = { { .name = "x", .dtype = EST_F32, .shape = { 2, { 2, 1 } } },
                                         { .name = "whole", .dtype = EST_I32 },
                                         { .name = "exact", .dtype = EST_F64 },
                                         { .name = "word", .dtype = EST_STRING },
@@ -38,7 +38,7 @@ static est_status one_row(void *state, est_field *element)
     static const float x[2] = { 1, 2 };
 
     if (++*(int *)state > 1) return EST_OUT_OF_RANGE;
-    tool_check(est_tensor_f32(EST_SHAPE(1, 2), x, &element[0].values));
+    tool_check(est_tensor_f32(EST_SHAPE(1, 2, 1), x, &element[0].values));
     tool_check(est_tensor_create_from(EST_I32, EST_SHAPE(1), (const int32_t[]){ 1 }, &element[1].values));
     tool_check(est_tensor_create_from(EST_F64, EST_SHAPE(1), (const double[]){ 1 }, &element[2].values));
     tool_check(est_tensor_create_from(EST_STRING, EST_SHAPE(1), (const est_str[]){ { "w", 1 } }, &element[3].values));
@@ -54,7 +54,7 @@ static est_status input(const est_input_context *context, void *user, est_datase
     (void)context;
     for (int i = 0; i < 5; i++) {
         batched[i]       = inputs[i];
-        batched[i].shape = i == 0 ? EST_SHAPE(-1, 2) : EST_SHAPE(-1);
+        batched[i].shape = i == 0 ? EST_SHAPE(-1, 2, 1) : EST_SHAPE(-1);
     }
     *(int *)user = 0;
     return est_dataset_finish(
@@ -81,16 +81,85 @@ TEST(rows_of_json_fill_inputs_of_every_kind)
         "{\"x\": [1, 2.5], \"whole\": 3, \"exact\": 0.25, \"word\": \"a\", \"counts\": [4, -1, 6]}\n"
         "{\"x\": [1, 2], \"whole\": 3.5, \"exact\": 0, \"word\": \"b\"}\n"
         "{\"x\": [1], \"whole\": 3, \"exact\": 0, \"word\": \"b\"}\n"
-        "{\"x\": [0, 0], \"whole\": -3, \"exact\": 1, \"word\": \"\", \"id\": 7}\n";
+        "{\"x\": [[0], [0]], \"whole\": -3, \"exact\": 1, \"word\": \"\", \"id\": 7}\n"
+        "{\"x\": [[0, 0]], \"whole\": 3, \"exact\": 0, \"word\": \"b\"}\n"
+        "{\"x\": [[0], 0], \"whole\": 3, \"exact\": 0, \"word\": \"b\"}\n"
+        "{\"x\": [0, [0]], \"whole\": 3, \"exact\": 0, \"word\": \"b\"}\n"
+        "{\"x\": [0, 0], \"whole\": [[3]], \"exact\": 0, \"word\": \"b\"}\n";
     tool_run run = ask(1, rows, TOOL_ARGV("predict", "served", "-q", "--format", "jsonl", "--keep", "id"));
 
+    tool_expect_text(
+        run.out,
+        "{\"counts\": [4, -1, 6], \"total\": 7.25, \"word\": \"a\"}\n"
+        "{\"error\": \"\\\"whole\\\" takes a whole number, or a list of them\"}\n"
+        "{\"error\": \"\\\"x\\\" has 1 values; expected 2\"}\n"
+        "{\"id\": 7, \"counts\": [], \"total\": -1.5, \"word\": \"\"}\n"
+        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,1]; a list without others in it may "
+        "have all values\"}\n"
+        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,1]; a list without others in it may "
+        "have all values\"}\n"
+        "{\"error\": \"\\\"x\\\" takes a number, or a list of numbers\"}\n"
+        "{\"error\": \"the lists of \\\"whole\\\" have another shape than []; a list without others in it may "
+        "have all values\"}\n",
+        "standard output");
+    tool_expect_part(run.err, "6 of 8 rows have no prediction", "standard error");
+    tool_run_free(&run);
+}
+
+/* n, and the number of the word: "" is 0, "b" 2. */
+static est_node numbered(est_graph *graph, est_features in, bool training, void *user)
+{
+    est_node ids = est_layer_call(user, est_network_input_node(in, "word"), training);
+
+    (void)graph;
+    return est_add(est_network_input_node(in, "n"), est_cast(ids, EST_F32));
+}
+
+static void save_numbered(const char *dir)
+{
+    est_layer   *lookup = est_layer_string_lookup(EST_STRING_LOOKUP(.vocabulary = EST_STRINGS("b"), .mask_token = ""),
+                                                  NULL);
+    est_network *network;
+
+    tool_check(
+        est_network_create(numbered,
+                           EST_NETWORK(.user = lookup, .inputs = EST_INPUTS({ "word", EST_STRING, EST_SHAPE_SCALAR },
+                                                                            { "n", EST_F32, EST_SHAPE_SCALAR })),
+                           &network));
+    tool_check(est_network_save(network, dir));
+    est_network_free(network);
+    est_layer_free(lookup);
+}
+
+TEST(an_empty_field_is_an_empty_text)
+{
+    tool_run run;
+
+    save_numbered("numbered");
+    run = ask(1, "word,n\nb,1\n,1\nb,\n", TOOL_ARGV("predict", "numbered", "-q", "--keep", "word"));
     tool_expect_text(run.out,
-                     "{\"counts\": [4, -1, 6], \"total\": 7.25, \"word\": \"a\"}\n"
-                     "{\"error\": \"\\\"whole\\\" takes a whole number, or a list of them\"}\n"
-                     "{\"error\": \"\\\"x\\\" has 1 values; expected 2\"}\n"
-                     "{\"id\": 7, \"counts\": [], \"total\": -1.5, \"word\": \"\"}\n",
+                     "word,string_lookup,error\nb,3.0,\n,1.0,\nb,,\"\"\"n\"\" is missing and has no default\"\n",
                      "standard output");
-    tool_expect_part(run.err, "2 of 4 rows have no prediction", "standard error");
+    tool_run_free(&run);
+}
+
+TEST(the_name_of_the_input_says_its_format)
+{
+    tool_run run;
+
+    save_numbered("numbered");
+    tool_write_text("rows.jsonl", "{\"word\": \"b\", \"n\": 1}\n");
+    run = TOOL(0, "predict", "numbered", "-q", "--input", "rows.jsonl");
+    tool_expect_text(run.out, "{\"string_lookup\": 3.0}\n", "of JSON lines");
+    tool_run_free(&run);
+    tool_write_text("rows.csv", "word,n\nb,1.5\n");
+    run = TOOL(0, "convert", "rows.csv", "-o", "rows.tfrecord");
+    tool_run_free(&run);
+    run = TOOL(0, "predict", "numbered", "-q", "--input", "rows.tfrecord");
+    tool_expect_text(run.out, "{\"string_lookup\": 3.5}\n", "of Examples");
+    tool_run_free(&run);
+    run = ask(1, "", TOOL_ARGV("predict", "numbered", "-q", "--format", "csv", "--input", "rows.jsonl"));
+    tool_expect_part(run.err, "rows.jsonl, line 1: field 1", "of CSV, which it is not");
     tool_run_free(&run);
 }
 
@@ -110,13 +179,17 @@ TEST(rows_of_json_have_lists_of_lists)
     tool_check(est_network_save(turned, "turned"));
     est_network_free(turned);
     run = ask(1, rows, TOOL_ARGV("predict", "turned", "-q", "--format", "jsonl"));
-    tool_expect_text(run.out,
-                     "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
-                     "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
-                     "{\"error\": \"a list of \\\"x\\\" has 3 elements along axis 0; the shape is [2,3]\"}\n"
-                     "{\"error\": \"a list of \\\"x\\\" has 0 elements along axis 1; the shape is [2,3]\"}\n"
-                     "{\"error\": \"\\\"x\\\" takes a number, or a list of numbers\"}\n",
-                     "standard output");
+    tool_expect_text(
+        run.out,
+        "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
+        "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
+        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a list without others in it may "
+        "have all values\"}\n"
+        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a list without others in it may "
+        "have all values\"}\n"
+        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a list without others in it may "
+        "have all values\"}\n",
+        "standard output");
     tool_run_free(&run);
 }
 
@@ -133,7 +206,7 @@ TEST(inspect_shows_what_a_signature_takes)
     tool_run run = TOOL(0, "inspect", "served");
 
     tool_expect_part(run.out, "signature_def['serving_default'], method tensorflow/serving/predict\n", "the signature");
-    tool_expect_part(run.out, "  inputs['x']\n    dtype: DT_FLOAT\n    shape: (-1, 2)\n    name: x:0\n", "an input");
+    tool_expect_part(run.out, "  inputs['x']\n    dtype: DT_FLOAT\n    shape: (-1, 2, 1)\n    name: x:0\n", "an input");
     tool_expect_part(run.out, "  outputs['total']\n    dtype: DT_FLOAT\n    shape: (-1,)\n", "an output");
     tool_run_free(&run);
 }

@@ -117,7 +117,7 @@ TEST(by_name)
     expect(call_sum(link, 7, 3, "value", NULL), EST_OUT_OF_RANGE, "ended after 5 elements: repeat it");
     assert_non_null(strstr(est_error_message(), "call 7 of 'sum'"));
     expect(call_sum(link, 7, 9, "value", NULL), EST_NOT_FOUND, "no iterator 9");
-    expect(call_sum(link, 7, 1, "label", NULL), EST_NOT_FOUND, "no component 'label'; it has 'value'");
+    expect(call_sum(link, 7, 1, "label", NULL), EST_NOT_FOUND, "no component 'label'; it has: value");
     assert_true(sum_next(link, 8, 1) == 13); /* a call that fails by itself has used its element */
     calls_stop(&j);
 }

@@ -7,6 +7,7 @@
 
 #include "estoc/network.h"
 #include "estoc/ops.h"
+#include "estoc/preprocessing.h"
 #include "support/interop.h"
 
 #define ROWS 5
@@ -84,10 +85,29 @@ static est_status make_heads(const est_network_options *options, est_network **o
     return est_network_create(heads, &o, out);
 }
 
+/* A layer that Keras counts among those with weights, for the words that adapt has counted. */
+static est_status make_words(const est_network_options *options, est_network **out)
+{
+    est_layer   *lookup = est_layer_string_lookup(NULL, NULL);
+    est_tensor  *data   = NULL;
+    est_dataset *rows   = NULL;
+
+    interop_check(est_tensor_create_from(EST_STRING, EST_SHAPE(3),
+                                         (const est_str[]){ { "b", 1 }, { "a", 1 }, { "b", 1 } }, &data));
+    interop_check(est_dataset_finish(est_dataset_slices(EST_NAMED_TENSORS({ "x", data })), &rows));
+    interop_check(est_layer_adapt(lookup, rows, "x"));
+    est_dataset_free(rows);
+    est_tensor_free(data);
+    return est_network_sequential(
+        EST_LAYERS(lookup, est_layer_embedding(3, 2, NULL), est_layer_dense(2, NULL), est_layer_dense(2, NULL)),
+        options, out);
+}
+
 static const same_model models[] = {
     { "dense", make_dense, { "x", EST_F32, EST_SHAPE(4) } },
     { "image", make_image, { "x", EST_F32, EST_SHAPE(12, 12, 2) } },
     { "embedding", make_embedding, { "x", EST_I64, EST_SHAPE(3) } },
+    { "words", make_words, { "x", EST_STRING, EST_SHAPE(3) } },
     { "function", make_function, { "x", EST_F32, EST_SHAPE(4) } },
     { "heads", make_heads, { "x", EST_F32, EST_SHAPE(5, 6) } },
 };
@@ -113,7 +133,9 @@ static est_tensor *input_of(const same_model *model)
     interop_check(est_tensor_create(model->input.dtype, shape, &x));
     for (int64_t i = 0; i < est_shape_count(&shape); i++) {
         seed = seed * 1664525u + 1013904223u;
-        if (model->input.dtype == EST_I64) {
+        if (model->input.dtype == EST_STRING) {
+            interop_check(est_tensor_set_string(x, i, &"abc"[(seed >> 8) % 3], 1));
+        } else if (model->input.dtype == EST_I64) {
             ((int64_t *)est_tensor_mutable_data(x))[i] = (int64_t)(seed >> 8) % 20;
         } else {
             ((float *)est_tensor_mutable_data(x))[i] = (float)(seed >> 8) / (float)(1 << 23) - 1;

@@ -107,6 +107,7 @@ TEST(early_stopping)
     assert_int_equal(log_count(EST_LOG_WARN, "*"), 0);
     assert_int_equal(epochs_until_stop(falls, "val_loss", NULL), 8);
     assert_int_equal(log_count(EST_LOG_WARN, "there is no val_loss in the logs of epoch"), 8);
+    assert_int_equal(log_count(EST_LOG_WARN, "in the logs of epoch 8; there are: loss, m"), 1);
 }
 
 TEST(best_weights)

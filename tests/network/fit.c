@@ -621,6 +621,14 @@ TEST(wrong_use)
                  EST_INVALID_ARGUMENT, "the input repeats for ever; set steps_per_epoch");
     expect_error(est_network_fit(network, EST_FIT(.input = endless, .epochs = -1), NULL), EST_INVALID_ARGUMENT,
                  "epochs is -1");
+    expect_error(est_network_fit(network, EST_FIT(.input = endless, .batch_size = 8, .steps_per_epoch = 1), NULL),
+                 EST_INVALID_ARGUMENT, "batch_size is 8, and the input is a dataset");
+    expect_error(est_network_predict(network, EST_NETWORK_PREDICT(.input = empty, .batch_size = 8), &wide),
+                 EST_INVALID_ARGUMENT, "batch_size is 8, and the input is a dataset");
+    assert_ok(est_network_fit(network,
+                              EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .batch_size = 2,
+                                      .validation = endless, .validation_steps = 1, .verbose = EST_VERBOSE_NONE),
+                              NULL));
     expect_error(est_network_fit(network, EST_FIT(.input = endless, .validation_split = 0.5), NULL),
                  EST_INVALID_ARGUMENT, "validation_split divides arrays");
     expect_error(
@@ -645,6 +653,50 @@ TEST(wrong_use)
     est_tensor_free(few);
     est_tensor_free(wide);
     est_tensor_free(ints);
+}
+
+/* A classifier of three classes, over arrays of x and one label. */
+static est_status fit_classes(const char *loss, const char *metric, est_tensor *x, est_tensor *label)
+{
+    est_network *network;
+    est_status   status;
+
+    assert_ok(est_network_sequential(EST_LAYERS(est_layer_dense(3, EST_DENSE(.activation = est_softmax_last))), NULL,
+                                     &network));
+    assert_ok(est_network_compile(network, EST_COMPILE(.loss = loss, .metrics = EST_STRINGS(metric))));
+    status = fit_arrays(network, EST_NAMED_TENSORS({ "x", x }, { "y", label }));
+    est_network_free(network);
+    return status;
+}
+
+TEST(labels_of_another_kind)
+{
+    est_tensor *x = noise(2, 4, 1), *one_hot = noise(2, 3, 2), *numbers, *words, *column, *ids;
+
+    assert_ok(est_tensor_i64(EST_SHAPE(2), (const int64_t[]){ 0, 2 }, &numbers));
+    assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE(2), (const est_str[]){ { "a", 1 }, { "b", 1 } }, &words));
+    assert_ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 0, 1 }, &column));
+    assert_ok(est_tensor_i64(EST_SHAPE(2, 1), (const int64_t[]){ 0, 1 }, &ids));
+    expect_error(
+        fit_classes("sparse_categorical_crossentropy", "accuracy", x, one_hot), EST_INVALID_ARGUMENT,
+        "labels [?,3] do not go with predictions [?,3], where each is the number of a class; if they are one-hot");
+    expect_error(fit_classes("categorical_crossentropy", "sparse_categorical_accuracy", x, one_hot),
+                 EST_INVALID_ARGUMENT, "if they are one-hot rows, use what is called categorical");
+    expect_error(fit_classes("sparse_categorical_crossentropy", "accuracy", x, words), EST_INVALID_ARGUMENT,
+                 "labels are strings");
+    expect_error(fit_classes("mse", "mae", x, words), EST_INVALID_ARGUMENT, "labels are strings");
+    expect_error(fit_classes("sparse_categorical_crossentropy", "auc", x, numbers), EST_INVALID_ARGUMENT,
+                 "the metric needs labels and predictions of one shape, got [?,1] and [?,3]");
+    expect_error(fit_classes("sparse_categorical_crossentropy", "precision", x, numbers), EST_INVALID_ARGUMENT,
+                 "the metric needs labels and predictions of one shape, got [?,1] and [?,3]");
+    expect_error(fit_classes("mse", "mae", column, column), EST_INVALID_ARGUMENT, "est_expand_dims(x, -1)");
+    expect_error(fit_classes("mse", "mae", ids, column), EST_INVALID_ARGUMENT, "est_cast");
+    est_tensor_free(x);
+    est_tensor_free(one_hot);
+    est_tensor_free(numbers);
+    est_tensor_free(words);
+    est_tensor_free(column);
+    est_tensor_free(ids);
 }
 
 /* A dataset that the network cannot be built for does not decide its inputs. */

@@ -3,12 +3,12 @@
  * What fit shows of its progress, where no terminal is. */
 #include "network/network_test.h"
 
-static void fit(est_verbose verbose)
+static void fit_at(double rate, est_verbose verbose)
 {
-    est_tensor       *one     = floats(EST_SHAPE(8, 1), (const float[]){ 1, 1, 1, 1, 1, 1, 1, 1 });
-    est_network      *network = make_line(NULL,
-                                          EST_COMPILE(.loss = "mse", .optimizer = "sgd", .metrics = EST_STRINGS("mae")));
-    est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", one }, { "y", one });
+    est_tensor  *one     = floats(EST_SHAPE(8, 1), (const float[]){ 1, 1, 1, 1, 1, 1, 1, 1 });
+    est_network *network = make_line(
+        NULL, EST_COMPILE(.loss = "mse", .optimizer = "sgd", .learning_rate = rate, .metrics = EST_STRINGS("mae")));
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", one }, { "y", one });
 
     log_keep(EST_LOG_INFO);
     assert_ok(est_network_fit(
@@ -17,6 +17,11 @@ static void fit(est_verbose verbose)
         NULL));
     est_network_free(network);
     est_tensor_free(one);
+}
+
+static void fit(est_verbose verbose)
+{
+    fit_at(0, verbose);
 }
 
 /* Losses are 0.9216^k: the mean of k = 0 to 3 is 0.8884, of 4 to 7 0.6409; after 4 and 8 steps they are 0.7214 and
@@ -35,6 +40,13 @@ TEST(bar)
 {
     fit(EST_VERBOSE_BAR);
     log_expect("4/4 [==============================] - *s *s/step - loss: 0.6409 - mae: 0.7997 - val_loss: 0.5204");
+}
+
+/* Without the sign that the difference of two infinities has on this machine. */
+TEST(not_a_number)
+{
+    fit_at(1e30, EST_VERBOSE_LINES);
+    log_expect("4/4 - *s - loss: nan - mae: nan - val_loss: nan - val_mae: nan - *s/step");
 }
 
 TEST(none)

@@ -3,6 +3,7 @@
  * Files of weights: what is in them, layer by layer and by name, what a checkpoint may lack, and wrong ones.
  * tests/interop/network_files.c exchanges them with Keras. */
 #include "estoc/checkpoint.h"
+#include "estoc/preprocessing.h"
 #include "network/network_test.h"
 
 #define INPUTS EST_INPUTS({ "x", EST_F32, EST_SHAPE(4) })
@@ -100,6 +101,53 @@ TEST(round_trip)
     est_network_free(a);
     est_network_free(b);
     est_network_free(renamed);
+}
+
+/* Bins of numbers, taken from data or given, an embedding and a dense layer. */
+static est_network *with_bins(const est_discretization_options *options, const est_dataset *data)
+{
+    est_layer   *bins = est_layer_discretization(options);
+    est_network *network;
+
+    if (data != NULL) assert_ok(est_layer_adapt(bins, data, "x"));
+    assert_ok(est_network_sequential(EST_LAYERS(bins, est_layer_embedding(2, 3, NULL), est_layer_dense(2, NULL)),
+                                     EST_NETWORK(.inputs = INPUTS), &network));
+    return network;
+}
+
+/* Keras counts a layer that has adapted among those with weights. Files are read with and without it. */
+TEST(adapted)
+{
+    const char     *path   = test_path("weights");
+    est_tensor     *x      = noise(8, 4, 1);
+    est_dataset    *data   = batches(EST_NAMED_TENSORS({ "x", x }), 8);
+    est_network    *bins   = with_bins(EST_DISCRETIZATION(.num_bins = 2), data);
+    est_network    *given  = with_bins(EST_DISCRETIZATION(.boundaries = EST_F32S(0)), NULL);
+    est_network    *others = with_bins(EST_DISCRETIZATION(.num_bins = 2), data);
+    est_checkpoint *checkpoint;
+
+    assert_ok(est_network_save_weights(bins, path));
+    assert_ok(est_checkpoint_open(path, &checkpoint));
+    assert_int_equal(est_checkpoint_count(checkpoint), 3);
+    assert_string_equal(est_checkpoint_at(checkpoint, 0)->name,
+                        "layer_with_weights-1/embeddings/.ATTRIBUTES/VARIABLE_VALUE");
+    assert_string_equal(est_checkpoint_at(checkpoint, 1)->name, "layer_with_weights-2/bias/.ATTRIBUTES/VARIABLE_VALUE");
+    est_checkpoint_close(checkpoint);
+    assert_ok(est_network_load_weights(others, path, NULL));
+    expect_same_variable(bins, others, "dense/kernel");
+    assert_ok(est_network_load_weights(given, path, NULL));
+    expect_same_variable(bins, given, "dense/kernel");
+    expect_same_variable(bins, given, "embedding/embeddings");
+
+    assert_ok(est_network_build(given, NULL));
+    assert_ok(est_network_save_weights(given, path));
+    assert_ok(est_network_load_weights(others, path, NULL));
+    expect_same_variable(given, others, "embedding/embeddings");
+    est_network_free(bins);
+    est_network_free(given);
+    est_network_free(others);
+    est_dataset_free(data);
+    est_tensor_free(x);
 }
 
 /* A checkpoint of a saver has names only. */

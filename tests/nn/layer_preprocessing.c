@@ -218,7 +218,8 @@ TEST(refusals)
     nn_test      t    = nn_begin(1);
     est_dataset *data = numbers(EST_SHAPE(2), (float[]){ 1, 2 }, 1);
     est_layer   *flat = est_layer_flatten(NULL), *norm = est_layer_normalization(NULL),
-              *look = est_layer_string_lookup(NULL, NULL);
+              *look  = est_layer_string_lookup(NULL, NULL),
+              *whole = est_layer_normalization(EST_NORMALIZATION(.over_all = true));
 
     refused(est_layer_normalization(EST_NORMALIZATION(.mean = EST_F32S(1))), "1 means and 0 variances");
     refused(est_layer_discretization(NULL), "0 boundaries and 0 bins");
@@ -228,13 +229,16 @@ TEST(refusals)
     refused(est_layer_hashing(2, EST_HASHING(.salt = EST_I64S(1, 2, 3))), "a salt of 3 numbers");
     refused(est_layer_category_encoding(0, NULL), "0 tokens");
     expect(est_layer_adapt(flat, data, "x"), EST_FAILED_PRECONDITION, "a Flatten layer takes nothing");
-    expect(est_layer_adapt(norm, data, "y"), EST_INVALID_ARGUMENT, "no component \"y\"");
+    expect(est_layer_adapt(norm, data, "y"), EST_INVALID_ARGUMENT, "no component \"y\"; it has: x");
+    expect(est_layer_adapt(norm, data, "x"), EST_INVALID_ARGUMENT, "\"x\" has shape [?]");
+    assert_ok(est_layer_adapt(whole, data, "x"));
     expect(est_layer_adapt(look, data, "x"), EST_INVALID_ARGUMENT, "words are strings");
     (void)est_layer_call(norm, nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1)), true);
     expect(est_graph_status(t.graph), EST_INVALID_ARGUMENT, "call est_layer_adapt");
     est_layer_free(flat);
     est_layer_free(norm);
     est_layer_free(look);
+    est_layer_free(whole);
     est_dataset_free(data);
     nn_end(&t);
 }
