@@ -44,8 +44,8 @@ typedef struct est_optimizer {
 EST_API est_optimizer est_with_schedule(est_optimizer optimizer, est_schedule schedule);
 EST_API est_optimizer est_with_learning_node(est_optimizer optimizer, est_node learning_rate);
 
-/* The optimizer with gradients that est_minimize clips, as the options of the same names do where they are set. Each 0:
- * off. */
+/* The optimizer with gradients that it clips before it applies them: in replicas after those of all have become one, as
+ * Keras does. Options of the same names come instead of it where est_minimize has them. Each 0: off. */
 EST_API est_optimizer est_with_clipping(est_optimizer optimizer, double clip_value, double clip_norm,
                                         double clip_global_norm);
 

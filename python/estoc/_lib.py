@@ -7,6 +7,7 @@ callback. Everything above this module uses `check`, `call`, `Handle`, `options`
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import itertools
@@ -129,6 +130,27 @@ class Handle:
     @classmethod
     def get(cls, pointer: Any) -> Any:
         return cls._objects[int(ffi.cast("uintptr_t", pointer))].value
+
+
+class Use:
+    """Marks what a call is in the middle of: a second one, of another thread or of a function that the first one calls,
+    is an error, as is freeing it."""
+
+    __slots__ = ("_busy",)
+
+    def __init__(self):
+        self._busy = False
+
+    def check(self) -> None:
+        if self._busy:
+            raise RuntimeError("this object is in use, by another thread or by a function that it calls")
+
+    def __enter__(self) -> None:
+        self.check()
+        self._busy = True
+
+    def __exit__(self, *exception: Any) -> None:
+        self._busy = False
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------
@@ -344,7 +366,8 @@ def _close_all() -> None:
     from here on nothing is freed. What has to be closed in order is in `running`."""
     if not lib._forked:
         for item in list(running):
-            item.close()
+            with contextlib.suppress(RuntimeError):  # a thread that goes with the process is in the middle of a call
+                item.close()
         gc.collect()
         _native.lib.est_log_set_sink(NULL, NULL)
     gc.callbacks.remove(_dying.on_collection)

@@ -23,6 +23,18 @@ class DType:
     is_floating = property(lambda self: self.name in ("float32", "float64"))
     is_integer = property(lambda self: self.name in ("int32", "int64", "uint8"))
     is_bool = property(lambda self: self.name == "bool")
+    base_dtype = real_dtype = property(lambda self: self)
+    size = property(lambda self: np.dtype(self.as_numpy_dtype).itemsize if self.name != "string" else 1)
+    min = property(lambda self: self._limits().min)
+    max = property(lambda self: self._limits().max)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        return self == other
+
+    def _limits(self) -> Any:
+        if self.name in ("bool", "string"):
+            raise TypeError(f"Cannot find minimum and maximum of {self}")
+        return np.finfo(self.as_numpy_dtype) if self.is_floating else np.iinfo(self.as_numpy_dtype)
 
     def __eq__(self, other: Any) -> bool:
         try:
@@ -35,6 +47,9 @@ class DType:
 
     def __repr__(self) -> str:
         return f"estoc.{self.name}"
+
+    def __str__(self) -> str:
+        return f"<dtype: {self.name!r}>"
 
 
 float32 = DType(1, "float32", np.float32)
@@ -61,6 +76,8 @@ def as_dtype(value: Any) -> DType:
             return _BY_NUMBER[value]
     elif isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
+    elif isinstance(value, str) and value == "float":  # numpy's is float64
+        return float32
     elif isinstance(value, type) and value in _BY_TYPE:
         return _BY_TYPE[value]
     else:
@@ -121,13 +138,15 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
         return _string_array(array, dtype)
+    if not typed and dtype is not None and (array.dtype.kind, np.dtype(dtype.as_numpy_dtype).kind) in _LOSSES:
+        raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
     if dtype is string:
         raise TypeError(f"numbers ({array.dtype}) cannot become strings; convert them before")
     if dtype is None:
         if typed:
             kind = array.dtype
         elif array.dtype == np.float64:
-            kind = np.dtype(np.float32)
+            kind = np.dtype(np.float64 if _first_is_double(value) else np.float32)
         elif array.dtype == np.int64:
             fits = array.size == 0 or (array.min() >= -2**31 and array.max() < 2**31)
             kind = np.dtype(np.int32 if fits else np.int64)
@@ -138,6 +157,44 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
         dtype = _BY_NUMPY[kind]
     # np.ascontiguousarray makes a vector of a scalar
     return np.asarray(array, dtype=dtype.as_numpy_dtype, order="C")
+
+
+_LOSSES = {("f", "i"), ("f", "u"), ("f", "b"), ("c", "f"), ("c", "i"), ("c", "u")}
+
+
+def _first_is_double(value: Any) -> bool:
+    """Whether a list starts with numpy's float64, which is a float of Python too, or an array of them."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return getattr(value, "dtype", None) == np.float64
+
+
+def array_like(value: Any, like: Any) -> np.ndarray:
+    """An operand of a tensor of the numpy dtype `like`: numbers and arrays take that dtype, if no fraction is lost."""
+    if type(value) is int or type(value) is float:
+        return number_like(value, like)
+    array = as_array(value)
+    if array.dtype == like:
+        return array
+    if (array.dtype.kind, np.dtype(like).kind) not in _FITS:
+        shown = f"the number {value!r}" if array.ndim == 0 else f"an array of {as_dtype(array.dtype).name}"
+        raise TypeError(f"{shown} cannot become {as_dtype(like).name}; cast the tensor first")
+    return np.asarray(array, dtype=like, order="C")
+
+
+def number_like(value: float, like: Any) -> np.ndarray:
+    """The same for a number of Python."""
+    like = np.dtype(like)
+    if like.kind != "f":
+        if like.kind not in "iu" or isinstance(value, float):
+            raise TypeError(f"the number {value!r} cannot become {as_dtype(like).name}; cast the tensor first")
+        limits = np.iinfo(like)
+        if not limits.min <= value <= limits.max:
+            raise OverflowError(f"the number {value!r} does not fit into {as_dtype(like).name}")
+    return np.asarray(value, dtype=like)
+
+
+_FITS = {("f", "f"), ("i", "f"), ("u", "f"), ("b", "f"), ("i", "i"), ("u", "i"), ("i", "u"), ("b", "i"), ("b", "u"), ("u", "u")}
 
 
 def _string_array(array: np.ndarray, dtype: DType | None) -> np.ndarray:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 import numpy as np
 
 from . import _frames, _nest, errors
-from ._lib import NULL, Handle, Keep, callback, check, ffi, lib, owned, running, text
+from ._lib import NULL, Handle, Keep, Use, callback, check, ffi, lib, owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape, float32, int64, py_shape, take_tensor, to_array
 from ._tensor import to_tensor
 from .graph import Graph, Node, Shape, as_node
@@ -611,6 +611,7 @@ class DatasetIterator:
         self._order = dataset._order()
         self._ragged = [spec.ragged for _, spec in dataset._components()]
         self._element = ffi.new("est_field[]", max(len(self._ragged), 1))
+        self._use = Use()
         running.add(self)
 
     def __iter__(self) -> "DatasetIterator":
@@ -619,7 +620,8 @@ class DatasetIterator:
     def __next__(self) -> Any:
         if self._c is None:
             raise StopIteration
-        status = lib.est_iterator_next(self._c, self._element)
+        with self._use:
+            status = lib.est_iterator_next(self._c, self._element)
         if status == errors.OUT_OF_RANGE:
             self.close()
             raise StopIteration
@@ -653,6 +655,7 @@ class DatasetIterator:
 
     def close(self) -> None:
         if self._c is not None:
+            self._use.check()
             iterator, self._c = self._c, None
             ffi.release(iterator)
 

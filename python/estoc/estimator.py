@@ -26,7 +26,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from . import _nest, errors
-from ._lib import NULL, Handle, Keep, callback, check, check_signals, ffi, lib, made, owned, running, text
+from ._lib import NULL, Handle, Keep, Use, callback, check, check_signals, ffi, lib, made, owned, running, text
 from ._tensor import as_dtype, borrowed_array, c_shape
 from .checkpoint import CheckpointReader, latest_checkpoint
 from .config import RunConfig
@@ -433,6 +433,7 @@ class Predictions:
         self._c = pointer
         self._own = own
         self._graphs: list[Graph] = []
+        self._use = Use()
         running.add(self)
 
     def __iter__(self) -> "Predictions":
@@ -442,7 +443,8 @@ class Predictions:
         if self._c is None:
             raise StopIteration
         with self._own.building(self._graphs):
-            status = lib.est_predictions_next(self._c)
+            with self._use:
+                status = lib.est_predictions_next(self._c)
             if status == errors.OUT_OF_RANGE:
                 self.close()
                 raise StopIteration
@@ -456,6 +458,7 @@ class Predictions:
 
     def close(self) -> None:
         if self._c is not None:
+            self._use.check()
             predictions, self._c = self._c, None
             _close(self._graphs)
             ffi.release(predictions)

@@ -18,14 +18,26 @@ import numpy as np
 
 from . import _nest
 from ._lib import NULL, Handle, Keep, check, fail, ffi, here, lib, owned, text
-from ._tensor import DType, as_array, as_dtype, bool_, c_shape, float32, float64, int32, int64, py_shape, take_tensor
-from ._tensor import string, to_array, to_tensor, uint8
+from ._tensor import DType, array_like, as_array, as_dtype, bool_, c_shape, float32, float64, int32, int64, py_shape
+from ._tensor import string, take_tensor, to_array, to_tensor, uint8
 
 
 class Shape(tuple):
     """A static shape: a tuple whose unknown dimensions are None."""
 
     rank = ndims = property(lambda self: len(self))
+
+    def __getitem__(self, index: Any) -> Any:
+        part = tuple.__getitem__(self, index)
+        return Shape(part) if isinstance(index, slice) else part
+
+    def __eq__(self, other: Any) -> bool:
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
     def as_list(self) -> list[int | None]:
         return list(self)
@@ -420,7 +432,7 @@ def _read(node: Node) -> Node:
 
 
 def as_node(value: Any, graph: Graph, like: DType | None = None) -> Node:
-    """A node for a node, a variable, a number or an array. Python numbers take the dtype `like`, arrays keep theirs."""
+    """A node for a node, a variable, a number or an array, which take the dtype `like` if they fit."""
     if isinstance(value, Variable):
         return value.value()
     if isinstance(value, Node):
@@ -430,26 +442,14 @@ def as_node(value: Any, graph: Graph, like: DType | None = None) -> Node:
         return value
     if hasattr(value, "_as_node"):  # a variable of a program in the style of TensorFlow 2
         return value._as_node(graph)
-    if isinstance(value, bool) or value is None:
-        dtype = None
-    elif isinstance(value, (int, float)):
-        if isinstance(value, float) and like is not None and not like.is_floating:
-            raise TypeError(f"the number {value!r} cannot become {like.name}; cast the tensor first")
-        if like is not None and like.name in ("bool", "string"):
-            raise TypeError(f"the number {value!r} cannot become {like.name}")
-        dtype = like
-    elif isinstance(value, (list, tuple)) and not any(isinstance(item, Node) for item in value):
-        array = np.asarray(value)
-        dtype = like if like is not None and like is not string and array.dtype.kind in "if" and (
-            like.is_floating or array.dtype.kind == "i") else None
-    elif isinstance(value, (list, tuple)):
-        from . import ops
-        return ops.stack(value)
-    else:
-        dtype = None
     if value is None:
         raise TypeError("a tensor is needed, None was given")
-    return graph.constant(value, dtype)
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Node) for item in value):
+        from . import ops
+        return ops.stack(value)
+    if like is None or like is string:
+        return graph.constant(value)
+    return graph.constant(array_like(value, np.dtype(like.as_numpy_dtype)))
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import operator
 from typing import Any, Callable, Sequence, Union
 
 import numpy as np
@@ -79,7 +80,7 @@ def _operation(function: Callable) -> Callable:
 def _axes(keep: Keep, axis: Any) -> Any:
     if axis is None:
         return keep.i64s([])
-    return keep.i64s([axis] if isinstance(axis, (int, np.integer)) else axis)
+    return keep.i64s([axis] if np.ndim(axis) == 0 else axis)
 
 
 def _nodes(keep: Keep, nodes: Sequence[Node]) -> Any:
@@ -87,6 +88,9 @@ def _nodes(keep: Keep, nodes: Sequence[Node]) -> Any:
 
 
 def _node(x: Any) -> Node:
+    """A node for one, for a variable, and for a list with nodes, which is stacked."""
+    if isinstance(x, (list, tuple)):
+        return stack.over_nodes(x)
     return x.value() if isinstance(x, Variable) else x
 
 
@@ -157,15 +161,12 @@ is_inf = _unary("is_inf", "Whether an element is infinite.")
 is_finite = _unary("is_finite", "Whether an element is neither.")
 identity = _unary("identity", "x")
 stop_gradient = _unary("stop_gradient", "x, but no gradient flows back.")
-zeros_like = _unary("zeros_like", "Zeros of the shape of x.")
-ones_like = _unary("ones_like", "Ones of the shape of x.")
 l2_loss = _unary("l2_loss", "sum(x^2) / 2")
 as_string = _unary("as_string", "Numbers as TensorFlow prints them.")
 
 add = _binary("add", "x + y")
 subtract = _binary("subtract", "x - y", "sub")
 multiply = _binary("multiply", "x y", "mul")
-divide_no_nan = _binary("divide_no_nan", "x / y, and 0 where y is 0.", "div_no_nan")
 floordiv = _binary("floordiv", "floor(x / y)", "floor_div")
 floormod = _binary("floormod", "x - y floor(x / y)", "floor_mod")
 maximum = _binary("maximum", "The larger of the two.")
@@ -185,16 +186,26 @@ logical_or = _binary("logical_or", "Of booleans.")
 @_operation
 def divide(x: Tensor, y: Tensor, name: str | None = None) -> Node:
     """x / y; integers become floats first, as in TensorFlow: float64, of uint8 float32."""
+    return _quotient(lib.est_div, x, y, name)
+
+
+truediv = divide
+
+
+@_operation
+def divide_no_nan(x: Tensor, y: Tensor, name: str | None = None) -> Node:
+    """x / y, and 0 where y is 0."""
+    return _quotient(lib.est_div_no_nan, x, y, name)
+
+
+def _quotient(build: Callable, x: Any, y: Any, name: str | None) -> Node:
     x, y = _pair(x, y)
     if x.dtype.is_integer:
         if x.dtype != y.dtype:
             raise TypeError(f"x and y must have the same dtype, got {x.dtype.name} and {y.dtype.name}")
         kind = float32 if x.dtype.name == "uint8" else float64
         x, y = cast.over_nodes(x, kind), cast.over_nodes(y, kind)
-    return _named(x.graph.node(lib.est_div(x._c, y._c)), name)
-
-
-truediv = divide
+    return _named(x.graph.node(build(x._c, y._c)), name)
 
 
 @_operation
@@ -202,6 +213,24 @@ def cast(x: Tensor, dtype: Any, name: str | None = None) -> Node:
     """x as another dtype; numbers to bool as x != 0."""
     x = _node(x)
     return _named(x.graph.node(lib.est_cast(x._c, as_dtype(dtype).number)), name)
+
+
+@_operation
+def zeros_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Node:
+    """Zeros of the shape of x, and of its dtype unless another is given."""
+    return _filled_like(lib.est_zeros_like, x, dtype, name)
+
+
+@_operation
+def ones_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Node:
+    """Ones of the shape of x, and of its dtype unless another is given."""
+    return _filled_like(lib.est_ones_like, x, dtype, name)
+
+
+def _filled_like(build: Callable, x: Any, dtype: Any, name: str | None) -> Node:
+    x = _node(x)
+    node = x.graph.node(build(x._c))
+    return _named(node if dtype is None or as_dtype(dtype) == node.dtype else cast.over_nodes(node, dtype), name)
 
 
 @_operation
@@ -267,6 +296,8 @@ def add_n(inputs: Tensors) -> Node:
 def reshape(x: Tensor, shape: Sequence[int] | Node, name: str | None = None) -> Node:
     """The same elements under another shape; one entry may be -1."""
     x, keep = _node(x), Keep()
+    if isinstance(shape, (int, np.integer)):
+        shape = [shape]
     if isinstance(shape, Node):
         return _named(x.graph.node(lib.est_reshape_to(x._c, shape._c)), name)
     if any(isinstance(dim, Node) for dim in shape):
@@ -317,9 +348,9 @@ def unstack(x: Tensor, num: int | None = None, axis: int = 0) -> tuple[Node, ...
 
 
 @_operation
-def split(x: Tensor, num: int | Sequence[int], axis: int = 0) -> tuple[Node, ...]:
-    """num equal parts, or parts of those sizes, of which one may be -1: the rest."""
-    x = _node(x)
+def split(x: Tensor, num_or_size_splits: int | Sequence[int], axis: int = 0) -> tuple[Node, ...]:
+    """So many equal parts, or parts of those sizes, of which one may be -1: the rest."""
+    x, num = _node(x), num_or_size_splits
     if not isinstance(num, (int, np.integer)):
         return _split_sizes(x, [int(part) for part in num], axis)
     if num < 1:
@@ -430,10 +461,12 @@ def _reduction(name: str, meaning: str) -> Callable:
     def function(x: Tensor, axis: int | Sequence[int] | None = None, keepdims: bool = False,
                  name: str | None = None) -> Node:
         x, keep = _node(x), Keep()
+        if axis is not None and np.size(axis) == 0:  # no axis: the library takes that for all of them
+            return _named(identity.over_nodes(x), name)
         return _named(x.graph.node(getattr(lib, "est_" + function.__name__)(x._c, _axes(keep, axis), keepdims)), name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = meaning + " Over the named axes, or all."
+    function.__doc__ = meaning + " Over the named axes, or all; each element for itself with axis=[]."
     return _operation(function)
 
 
@@ -567,6 +600,7 @@ def _getitem(self: Node, index: Any) -> Node:
     x, keep = _node(self), Keep()
     begin, end, strides = [], [], []
     options = ffi.new("est_strided_slice_options *")
+    index = tuple(index) if isinstance(index, list) else index
     for i, part in enumerate(index if isinstance(index, tuple) else (index,)):
         bit, b, e, s = 1 << i, 0, 0, 1
         if part is Ellipsis:
@@ -582,7 +616,8 @@ def _getitem(self: Node, index: Any) -> Node:
             if e is None:
                 options.end_mask |= bit
             b, e = b or 0, e or 0
-        elif isinstance(part, (int, np.integer)):
+        elif hasattr(part, "__index__") and not isinstance(part, bool):
+            part = operator.index(part)
             options.shrink_axis_mask |= bit
             b, e = part, part + 1
         else:

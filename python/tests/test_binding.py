@@ -210,6 +210,38 @@ def test_exit_with_threads_that_call_python():
     assert done.stdout == "1\n"
 
 
+def test_exit_with_threads_that_read_datasets():
+    """Threads that go with the process are in the middle of calls, whose objects nobody may free."""
+    result = run("""
+        import threading, estoc, numpy as np
+        dataset = estoc.Dataset.from_tensor_slices(np.arange(1000.0)).map(lambda x: x + 1).repeat().batch(3)
+        started = [threading.Event() for _ in range(3)]
+        def read(event):
+            for _ in dataset:
+                event.set()
+        for event in started:
+            threading.Thread(target=read, args=(event,), daemon=True).start()
+        for event in started:
+            event.wait()
+        print("done")
+    """)
+    assert result.stdout == "done\n"
+
+
+@pytest.mark.parametrize("use", [next, lambda iterator: iterator.close()])
+def test_an_iterator_is_in_one_call_at_a_time(use):
+    made = []
+
+    def apply(x):
+        for iterator in made:
+            use(iterator)
+        return x
+
+    made.append(iter(estoc.Dataset.from_tensor_slices(np.arange(3.0)).map(apply)))
+    with pytest.raises(RuntimeError, match="in use"):
+        next(made[0])
+
+
 def test_log_lines_go_to_logging(caplog, dataset, model_fn, tmp_path, monkeypatch):
     monkeypatch.setattr(_lib, "logger", logging.getLogger("estoc"))  # a test may have imported estoc.tf
     with caplog.at_level(logging.INFO, "estoc"):

@@ -576,3 +576,62 @@ def test_clear_session_frees_what_nobody_uses():
     del kept
     gc.collect()
     assert world() is None
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options, want", [
+    ({}, [-8.0, -10.0]), ({"clipnorm": 1.0}, [0.4, 1.2]), ({"clipvalue": 1.5}, [-0.5, 0.5]),
+    ({"global_clipnorm": 1.0}, [0.4, 1.2])])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_gradients_are_clipped_after_those_of_all_replicas_are_one(options, want, by_hand):
+    """The values are those of TensorFlow."""
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    with strategy.scope():
+        v, optimizer = tf.Variable([1.0, 2.0]), tf.keras.optimizers.SGD(1.0, **options)
+
+    def replica():
+        context = tf.distribute.get_replica_context()
+        gradient = tf.constant([3.0, 4.0]) * (tf.cast(context.replica_id_in_sync_group, tf.float32) + 1.0)
+        if by_hand:
+            gradient = context.all_reduce("sum", gradient)
+        optimizer.apply_gradients([(gradient, v)], skip_gradients_aggregation=by_hand)
+
+    tf.function(lambda: strategy.run(replica))()
+    np.testing.assert_allclose(v.numpy(), want, rtol=1e-6)
+
+
+def test_fit_clips_after_those_of_all_replicas_are_one():
+    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,), kernel_initializer="ones")])
+        model.compile(tf.keras.optimizers.SGD(0.1, clipnorm=0.5), "mse")
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    model.fit(x, np.zeros((8, 1), np.float32), batch_size=4, shuffle=False, verbose=0)
+    np.testing.assert_allclose(model.get_weights()[0], [[0.934549093], [0.924452603]], rtol=1e-6)  # TensorFlow's
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda model, x, y: model.evaluate(x, y, batchsize=2), TypeError),
+    (lambda model, x, y: model.predict(x, batchsize=2), TypeError),
+    (lambda model, x, y: model.train_on_batch(x, y, reset_metrics=False), NotImplementedError),
+    (lambda model, x, y: model.test_on_batch(x, y, reset_metrics=False), NotImplementedError),
+    (lambda model, x, y: model.save("m", signatures=print), NotImplementedError),
+    (lambda model, x, y: model.save(".", overwrite=False), FileExistsError),
+    (lambda model, x, y: model.optimizer.apply_gradients([], aggregate=False), TypeError),
+    (lambda model, x, y: model.add_weight("w", [1], initialiser="ones"), TypeError),
+    (lambda model, x, y: tf.keras.losses.CategoricalCrossentropy(axis=1), NotImplementedError),
+    (lambda model, x, y: tf.keras.losses.categorical_crossentropy(x, x, axis=0), NotImplementedError),
+    (lambda model, x, y: tf.keras.metrics.SparseCategoricalCrossentropy(axis=1), NotImplementedError),
+    (lambda model, x, y: tf.keras.layers.StringLookup(encoding="latin-1"), NotImplementedError)])
+def test_no_argument_is_ignored(call, error):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse")
+    with pytest.raises(error):
+        call(model, np.zeros((2, 2), np.float32), np.zeros((2, 1), np.float32))
+
+
+def test_a_vocabulary_without_special_tokens():
+    layer = tf.keras.layers.StringLookup(vocabulary=["a", "b"], mask_token="", num_oov_indices=2)
+    assert layer.get_vocabulary(include_special_tokens=False) == ["a", "b"]
+    assert tf.keras.layers.IntegerLookup(vocabulary=[7, 3]).get_vocabulary(include_special_tokens=False) == [7, 3]

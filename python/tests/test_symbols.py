@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What exists of TensorFlow's names: the generated table is current, and what is not there says so in every module."""
+import functools
 import importlib.machinery
 import importlib.util
 import os
@@ -55,6 +56,7 @@ def resolve(dotted):
     return value
 
 
+@functools.lru_cache(maxsize=None)
 def generator():
     path = os.path.join(ROOT, "scripts", "python-symbols")
     loader = importlib.machinery.SourceFileLoader("python_symbols", path)

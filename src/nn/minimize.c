@@ -298,31 +298,52 @@ typedef struct application {
     est_nodes                   more;
 } application;
 
+/* A copy of the gradients as the optimizer clips them, after those of all replicas became one. NULL: out of memory. */
+static est_gradient *clipped(const est_optimizer *optimizer, const est_gradient *gradients, int n)
+{
+    est_gradient *copy = est_alloc(sizeof *copy * (size_t)n);
+
+    if (copy == NULL) return NULL;
+    for (int i = 0; i < n; i++) copy[i] = gradients[i];
+    clip(copy, n,
+         &(est_minimize_options){ .clip_value       = optimizer->clip_value,
+                                  .clip_norm        = optimizer->clip_norm,
+                                  .clip_global_norm = optimizer->clip_global_norm });
+    return copy;
+}
+
 static est_node apply_gradients(est_graph *graph, const application *a)
 {
     const est_optimizer        *optimizer = a->optimizer;
     const est_minimize_options *o         = a->o;
     est_nodes                   variables = a->variables, more = a->more;
 
-    est_node   step  = o->global_step.graph != NULL                                             ? o->global_step
-                       : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
-                                                                                                : EST_NO_NODE;
-    est_update u     = { .optimizer  = optimizer,
-                         .graph      = graph,
-                         .step       = step,
-                         .slot_scope = o->slot_scope,
-                         .keep_rate  = o->learning_rate_variable,
-                         .share      = o->share_slots };
-    bool       count = !o->no_global_step || optimizer->keras;
-    est_node  *updates, train = EST_NO_NODE;
-    int        n, first       = est_global_variables(graph).n;
+    est_node      step  = o->global_step.graph != NULL                                             ? o->global_step
+                          : est_graph_collection(graph, "global_step").n > 0 || !o->no_global_step ? est_global_step(graph)
+                                                                                                   : EST_NO_NODE;
+    est_update    u     = { .optimizer  = optimizer,
+                            .graph      = graph,
+                            .step       = step,
+                            .slot_scope = o->slot_scope,
+                            .keep_rate  = o->learning_rate_variable,
+                            .share      = o->share_slots };
+    bool          count = !o->no_global_step || optimizer->keras;
+    est_node     *updates, train = EST_NO_NODE;
+    int           n, first       = est_global_variables(graph).n;
+    est_gradient *gradients;
 
     if (optimizer->keras) begin_keras(&u, o->no_global_step);
     if (est_graph_poisoned(graph)) return est_graph_poison(graph, EST_RESOURCE_EXHAUSTED);
-    u.rate  = rate_node(&u);
-    updates = est_alloc(sizeof *updates * (size_t)(variables.n + more.n + 2));
-    if (updates == NULL) return est_graph_poison(graph, est_no_memory());
-    n = apply_all(&u, variables, a->gradients, updates);
+    u.rate    = rate_node(&u);
+    updates   = est_alloc(sizeof *updates * (size_t)(variables.n + more.n + 2));
+    gradients = clipped(optimizer, a->gradients, variables.n);
+    if (updates == NULL || gradients == NULL) {
+        est_free(updates);
+        est_free(gradients);
+        return est_graph_poison(graph, est_no_memory());
+    }
+    n = apply_all(&u, variables, gradients, updates);
+    est_free(gradients);
     if (n == 0 && !est_graph_poisoned(graph)) {
         train = est_nn_fail(graph, "none of %d variables has a gradient: nothing to train", variables.n);
     } else {
@@ -440,10 +461,8 @@ est_node est_minimize(est_optimizer optimizer, est_node loss, const est_minimize
     if (loss.graph == NULL || est_graph_poisoned(loss.graph)) return loss;
     if (!EST_OPTIONS(loss.graph, est_minimize_options, options, o))
         return est_graph_poison(loss.graph, EST_INVALID_ARGUMENT);
-    if (o.clip_value == 0 && o.clip_norm == 0 && o.clip_global_norm == 0) {
-        o.clip_value       = optimizer.clip_value;
-        o.clip_norm        = optimizer.clip_norm;
-        o.clip_global_norm = optimizer.clip_global_norm;
+    if (o.clip_value > 0 || o.clip_norm > 0 || o.clip_global_norm > 0) {
+        optimizer = est_with_clipping(optimizer, 0, 0, 0);
     }
     variables = o.variables.n > 0 ? o.variables : est_trainable_variables(loss.graph);
     if (variables.n == 0) return est_nn_fail(loss.graph, "est_minimize: the graph has no trainable variables");

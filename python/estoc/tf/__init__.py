@@ -15,6 +15,8 @@ import numpy as _np
 from .. import ops as _ops
 from .._lib import set_logger as _set_logger
 from .._tensor import DType, as_dtype, float32, float64, int32, int64, string, uint8  # noqa: F401
+from .._tensor import array_like as _array_like
+from .._tensor import as_array as _as_array
 from .._tensor import bool_ as bool  # noqa: A001,F401
 from ..data import TensorSpec  # noqa: F401
 from ..graph import default_graph as _default_graph
@@ -60,6 +62,11 @@ def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str = "C
 
 def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, name: str | None = None) -> _Any:
     """A tensor for a value; tensors stay."""
+    if dtype is None and dtype_hint is not None and not isinstance(value, (_ops.Node, Variable, Tensor)):
+        try:
+            return constant(_array_like(_unwrap(value), as_dtype(dtype_hint).as_numpy_dtype))
+        except (TypeError, ValueError):  # a hint that does not fit is none
+            pass
     if isinstance(value, IndexedSlices):
         return _dense(value)
     if isinstance(value, _ops.Node):
@@ -79,7 +86,7 @@ def expand_dims(input: _Any, axis: int, name: str | None = None) -> _Any:  # noq
 
 
 def is_tensor(x: _Any) -> _Any:
-    return isinstance(x, Tensor)
+    return isinstance(x, (Tensor, Variable))
 
 
 def executing_eagerly() -> _Any:
@@ -117,6 +124,11 @@ def one_hot(indices: _Any, depth: _Any, on_value: _Any = None, off_value: _Any =
         indices = Tensor(_unwrap(indices))
     if indices.dtype.is_floating:
         indices = cast(indices, int64)
+    kinds = [_as_array(_unwrap(value)).dtype for value in (on_value, off_value) if value is not None]
+    if dtype is None and kinds:
+        dtype = kinds[0]
+    if any(kind != kinds[0] for kind in kinds):
+        raise TypeError(f"dtype {kinds[0]} of on_value does not match dtype {kinds[1]} of off_value")
     named = {key: value for key, value in (("on_value", on_value), ("off_value", off_value), ("dtype", dtype))
              if value is not None}
     return _one_hot(indices, int(depth), axis=-1 if axis is None else axis, **named)

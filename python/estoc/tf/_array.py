@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import ops
 from .._lib import Keep, ffi, here, lib
-from .._tensor import as_array, as_dtype, float32, int32
+from .._tensor import array_like, as_array, as_dtype, float32, int32
+from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, unwrap
@@ -24,7 +25,7 @@ def _plain_shape(shape: Any) -> Any:
         return shape
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
-    shape = shape.tolist() if isinstance(shape, np.ndarray) else list(shape)
+    shape = [shape] if np.ndim(shape) == 0 else shape.tolist() if isinstance(shape, np.ndarray) else list(shape)
     return shape if any(isinstance(dim, Node) for dim in shape) else tuple(int(dim) for dim in shape)
 
 
@@ -62,10 +63,10 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     return _filled(dims, value[()], value.dtype)
 
 
-def range_(*arguments: Any, delta: Any = 1, dtype: Any = None, name: str | None = None, **named: Any) -> Any:
-    """start, start + delta, ... before limit."""
-    given = list(arguments) + [named[key] for key in ("start", "limit") if key in named]
-    start, limit, delta = (0, given[0], delta) if len(given) == 1 else (given + [delta])[:3]
+def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Any:
+    """start, start + delta, ... before limit. With one argument that is the limit, and the start 0."""
+    if limit is None:
+        start, limit = 0, start
     values = [unwrap(value) for value in (start, limit, delta)]
     node = next((value for value in values if isinstance(value, Node)), None)
     if node is not None:
@@ -75,12 +76,22 @@ def range_(*arguments: Any, delta: Any = 1, dtype: Any = None, name: str | None 
     kinds = [as_array(value).dtype for value in values]
     floats = [item for item in kinds if item.kind == "f"]
     kind = as_dtype(dtype if dtype is not None else np.result_type(*(floats or kinds)))
-    return Tensor(np.arange(*(np.asarray(value)[()] for value in values)).astype(kind.as_numpy_dtype))
+    start, limit, delta = (np.asarray(value)[()] for value in values)
+    if delta == 0:
+        raise InvalidArgumentError("Requires delta != 0: 0")
+    if (limit - start) * np.sign(delta) < 0:
+        raise InvalidArgumentError(f"Requires start {'<' if delta > 0 else '>'}= limit when delta {'>' if delta > 0 else '<'}"
+                                   f" 0: {start}/{limit}")
+    return Tensor(np.arange(start, limit, delta).astype(kind.as_numpy_dtype))
 
 
 def linspace(start: Any, stop: Any, num: int, name: str | None = None, axis: int = 0) -> Tensor:
     start = as_array(unwrap(start))
-    return Tensor(np.linspace(start, as_array(unwrap(stop)), int(num), axis=axis).astype(start.dtype))
+    if start.dtype.kind != "f":
+        start = start.astype(np.float64)
+    if int(num) < 1:
+        raise InvalidArgumentError(f"Requires num > 0: {int(num)}")
+    return Tensor(np.linspace(start, array_like(unwrap(stop), start.dtype), int(num), axis=axis).astype(start.dtype))
 
 
 def eye(num_rows: int, num_columns: int | None = None, batch_shape: Any = None, dtype: Any = float32,
@@ -99,17 +110,23 @@ def broadcast_to(input: "Tensor", shape: Any) -> Node:  # noqa: A002
 
 
 @eager
-def boolean_mask(tensor: "Tensor", mask: "Tensor") -> Node:
-    """The rows for which the mask is true; a mask of several axes takes as many of the tensor."""
+def boolean_mask(tensor: "Tensor", mask: "Tensor", axis: int | None = None) -> Node:
+    """The rows for which the mask is true; a mask of several axes takes as many of the tensor, from `axis` on."""
     graph = (tensor if isinstance(tensor, Node) else mask).graph
     mask, tensor = as_node(mask, graph), as_node(tensor, graph)
+    axis = 0 if axis is None else axis % len(tensor.shape)
+    masked = tensor.shape[axis:axis + len(mask.shape)]
+    if len(mask.shape) == 0:
+        raise ValueError("mask cannot be scalar.")
+    if len(masked) != len(mask.shape) or any(None not in pair and pair[0] != pair[1] for pair in zip(masked, mask.shape)):
+        raise ValueError(f"Shapes {tuple(masked)} and {tuple(mask.shape)} are incompatible")
     if len(mask.shape) > 1:
-        tail = tensor.shape[len(mask.shape):]
-        if any(dim is None for dim in tail):
+        head, tail = tensor.shape[:axis], tensor.shape[axis + len(mask.shape):]
+        if None in head or None in tail:
             raise NotImplementedError("boolean_mask with a mask of several axes needs the shape of a row")
-        tensor, mask = ops.reshape(tensor, (-1, *tail)), ops.reshape(mask, (-1,))
+        tensor, mask = ops.reshape(tensor, (*head, -1, *tail)), ops.reshape(mask, (-1,))
     rows = ops.squeeze(graph.node(lib.est_where(mask._c)), 1)
-    return graph.node(lib.est_gather(as_node(tensor, graph)._c, rows._c, 0))
+    return graph.node(lib.est_gather(tensor._c, rows._c, axis))
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
@@ -130,23 +147,30 @@ def rank(input: "Tensor") -> Node:  # noqa: A002
 
 @eager
 def norm(tensor: "Tensor", ord: Any = "euclidean", axis: Any = None, keepdims: bool = False) -> Node:  # noqa: A002
-    """The l2 norm, or with ord=1 the sum of absolute values, over axes."""
+    """The norm of vectors along an axis, or of all elements; of matrices along two axes only the euclidean one."""
     x = ops._node(tensor)
+    if not isinstance(ord, str) and not np.isscalar(ord) or isinstance(ord, str) and ord not in ("euclidean", "fro"):
+        raise ValueError(f"'ord' must be a supported norm, got {ord!r}")
+    matrices = np.ndim(axis) == 1 and len(axis) == 2
+    if matrices and ord not in ("euclidean", "fro") or not matrices and ord == "fro":
+        raise NotImplementedError(f"norm: ord={ord!r} of {'matrices' if matrices else 'vectors'} does not exist yet")
     if ord in ("euclidean", "fro", 2):
         return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keepdims))
     if ord == 1:
         return ops.reduce_sum(ops.abs(x), axis, keepdims)
     if ord == np.inf:
         return ops.reduce_max(ops.abs(x), axis, keepdims)
-    raise NotImplementedError(f"norm: ord is \"euclidean\", 1, 2 or inf, not {ord!r}")
+    if ord <= 0:
+        raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
+    return ops.pow(ops.reduce_sum(ops.pow(ops.abs(x), float(ord)), axis, keepdims), 1.0 / ord)
 
 
 @eager
-def matvec(a: "Tensor", b: "Tensor") -> Node:
+def matvec(a: "Tensor", b: "Tensor", transpose_a: bool = False) -> Node:
     """A matrix times a vector."""
     graph = (a if isinstance(a, Node) else b).graph
     column = graph.node(lib.est_expand_dims(as_node(b, graph)._c, -1))
-    return ops.squeeze(ops.matmul(as_node(a, graph), column), -1)
+    return ops.squeeze(ops.matmul(as_node(a, graph), column, transpose_a), -1)
 
 
 @eager
@@ -182,7 +206,11 @@ def clip_by_global_norm(t_list: Any, clip_norm: float, use_norm: Any = None, nam
     """Tensors scaled down together, and their norm before."""
     if use_norm is not None:
         raise NotImplementedError("clip_by_global_norm: use_norm does not exist yet")
+    if not isinstance(t_list, (list, tuple)):
+        raise TypeError(f"t_list is a list of tensors, not {type(t_list).__name__}")
     given = list(t_list)
+    if all(item is None for item in given):
+        return given, Tensor(np.float32(0))
     clipped = iter(_clip_global([item for item in given if item is not None], float(clip_norm)))
     total = next(clipped)
     return [None if item is None else next(clipped) for item in given], total

@@ -17,11 +17,12 @@ import numpy as np
 
 from .. import ops
 from .._lib import check, ffi, here, lib
-from .._tensor import DType, as_array, as_dtype
+from .._tensor import DType, array_like, as_array, as_dtype, number_like
 from ..graph import Graph, Node, Session, Shape, default_graph
 from ..io import RaggedArray
 from . import _structure
 from ._absent import error
+from ._signatures import Binding
 from ._world import Step, Variable
 
 TensorShape = Shape
@@ -86,11 +87,13 @@ class Tensor(abc.ABC):
         return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
 
     def __repr__(self) -> str:
-        value = np.array2string(self._value, separator=", ") if self._value.ndim else repr(self._value[()])
+        value = repr(self._value if self._value.ndim else self._value[()])
+        value = value if "\n" not in value else "\n" + value
         return f"<tf.Tensor: shape={tuple(self._value.shape)}, dtype={self.dtype.name}, numpy={value}>"
 
     def __str__(self) -> str:
-        value = self._value[()] if self._value.ndim == 0 else self._value
+        value = str(self._value[()] if self._value.ndim == 0 else self._value)
+        value = value if "\n" not in value else "\n" + value
         return f"tf.Tensor({value}, shape={tuple(self._value.shape)}, dtype={self.dtype.name})"
 
     __hash__ = None
@@ -319,7 +322,7 @@ def dispatch(function: Callable, positional: tuple, named: dict, convert: Callab
     return function(*(unwrap(value) for value in positional), **{key: unwrap(value) for key, value in named.items()})
 
 
-_FIRST = {"input", "input_tensor", "tensor", "a", "t", "features", "value", "values", "logits"}
+_OF_ANOTHER_TYPE = {"condition", "indices", "mask", "segment_ids", "ids", "targets", "classes"}
 
 
 def eager(function: Callable, name: str | None = None) -> Callable:
@@ -331,21 +334,20 @@ def eager(function: Callable, name: str | None = None) -> Callable:
     tensors = [key for key in parameters if kinds[key] in ("Tensor", "Tensors")]
     lists = {key for key in tensors if kinds[key] == "Tensors"}
     first, tensor_set = parameters[0], set(tensors)
-    typed = [key for key in tensors if key != "condition"]  # a number takes the dtype of these
+    typed = set(tensors) - _OF_ANOTHER_TYPE  # these have one dtype
+    binding = Binding(name or function.__name__, signature.parameters)
     positions = tuple(key in tensor_set for key in parameters)
 
-    def to_value(value: Any, like: Any) -> Any:
+    def to_value(key: str, value: Any, like: Any) -> Any:
         if type(value) is Tensor:
             return value._value
-        if isinstance(value, np.ndarray):
-            return as_array(value)
-        if value is None:
-            return None
         if isinstance(value, Variable):
             return value._array()
-        if like is not None and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return _number(value, like)
-        return as_array(_plain(value), None)
+        if value is None:
+            if signature.parameters[key].default is None:
+                return None
+            raise ValueError(f"{call.__name__}: a tensor is needed for {key!r}, None was given")
+        return as_array(_plain(value)) if like is None else array_like(_plain(value), like)
 
     def static(value: Any) -> Any:
         if type(value) is Tensor:
@@ -356,15 +358,14 @@ def eager(function: Callable, name: str | None = None) -> Callable:
             return tuple(static(item) for item in value)
         return value
 
-    def like_of(values: Any) -> Any:
+    def like_of(values: list) -> Any:
+        """The dtype of operands of one: that of the first tensor, and without one that of the first value."""
         for value in values:
             if type(value) is Tensor:
                 return value._value.dtype
-            if isinstance(value, (np.ndarray, np.generic)):
-                return value.dtype
             if isinstance(value, Variable):
                 return np.dtype(value.dtype.as_numpy_dtype)
-        return None
+        return as_array(_plain(values[0])).dtype if values and values[0] is not None else None
 
     def convert(positional: tuple, named: dict) -> tuple:
         if not named:
@@ -372,33 +373,32 @@ def eager(function: Callable, name: str | None = None) -> Callable:
                 return (positional[0]._value,), named
             if len(positional) == 2 and type(positional[0]) is Tensor is type(positional[1]) and all(positions[:2]):
                 return (positional[0]._value, positional[1]._value), named
-        given = [value for key, value in zip(parameters, positional) if key in typed]
         like = None
-        if len(tensors) > 1 and any(isinstance(value, (int, float)) for value in given) or named:
-            like = like_of(given + [named[key] for key in typed if key in named])
+        if len(typed) > 1:
+            like = like_of([value for key, value in zip(parameters, positional) if key in typed] +
+                           [value for key, value in named.items() if key in typed])
 
         def one(key: str, value: Any, is_tensor: bool) -> Any:
             if not is_tensor:
                 return static(value)
             if key in lists:
+                value = list(value)
                 kind = like_of(value)
-                return [to_value(item, kind) for item in value]
-            return to_value(value, like)
+                return [to_value(key, item, kind) for item in value]
+            return to_value(key, value, like if key in typed else None)
 
         return (tuple(one(key, value, is_tensor) for key, value, is_tensor in zip(parameters, positional, positions)),
                 {key: one(key, value, key in tensor_set) for key, value in named.items()})
 
+    plain, required = binding.plain, binding.required
+
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        given = named.pop("name", None) if named else None
-        if named:
-            for alias in _FIRST & named.keys():  # TensorFlow's name of the first parameter
-                if alias not in kinds:
-                    named[first] = named.pop(alias)
-            if named and arguments and len(arguments) < len(parameters):
-                signature.bind(*arguments, **named)  # a wrong name is an error here, in words of the caller
-        if len(arguments) > len(parameters):
-            raise TypeError(f"{call.__name__} takes at most {len(parameters)} arguments, {len(arguments)} were given")
+        given = None
+        if named or len(arguments) > plain or arguments and arguments[-1] is None:
+            arguments, named, given = binding.bind(arguments, named)
+        elif len(arguments) < required:
+            binding.bind(arguments, named)  # says what is missing
         if ops.building_graph() is not None:  # tf.compat.v1: values become nodes
             result = function(*(unwrap(value) for value in arguments), **{k: unwrap(v) for k, v in named.items()})
         else:
@@ -408,6 +408,7 @@ def eager(function: Callable, name: str | None = None) -> Callable:
     if name is not None:
         call.__name__ = call.__qualname__ = name
     call.over_nodes = build
+    call.__signature__, call.only_defaults = binding.signature(), binding.only_defaults()
     return call
 
 
@@ -416,14 +417,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value._array() if isinstance(value, Variable) else value._value if type(value) is Tensor else value
-
-
-def _number(value: float, dtype: Any) -> np.ndarray:
-    """A Python number takes the dtype of the tensor."""
-    kind = np.dtype(dtype).kind
-    if isinstance(value, float) and kind != "f":
-        raise TypeError(f"the number {value!r} cannot become {as_dtype(dtype).name}; cast the tensor first")
-    return np.asarray(value, dtype=dtype)
 
 
 def _operator(function: Callable, reflected: bool = False) -> Callable:
@@ -436,7 +429,7 @@ def _operator(function: Callable, reflected: bool = False) -> Callable:
             if kind is Tensor:
                 theirs = other._value
             elif kind is float or kind is int:
-                theirs = _number(other, mine.dtype)
+                theirs = number_like(other, mine.dtype)
             else:
                 return apply(other, self) if reflected else apply(self, other)
             return compute(build, (theirs, mine) if reflected else (mine, theirs), {})
@@ -449,13 +442,26 @@ def _getitem(self: Any, index: Any) -> Any:
     def convert(positional: tuple, named: dict) -> tuple:
         return (unwrap(positional[0]), _Index(positional[1])), named
 
-    if isinstance(index, Tensor) and index.dtype.is_bool:
-        raise NotImplementedError("a tensor is indexed with numbers and slices; use tf.boolean_mask")
+    if isinstance(index, list):
+        index = tuple(index)
+    if isinstance(index, (Tensor, np.ndarray)) and as_dtype(index.dtype).is_bool and index.ndim > 0:
+        from ._array import boolean_mask
+        return boolean_mask(self, index)
+    if not all(_is_index(part) for part in (index if isinstance(index, tuple) else (index,))):
+        raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tensors of integers "
+                        f"are valid indices, got {index!r}")
     if type(self) is Tensor and not tapes():
         index = _structure.map_structure(_plain_index, index)
         part = np.asarray(self._value[index], self._value.dtype)
         return _tensor(part if part.flags.c_contiguous else part.copy())
     return dispatch(_index, (self, index), {}, convert)
+
+
+def _is_index(part: Any) -> bool:
+    """Whether a part of an index is one; what it may be in a graph, the operation says."""
+    if isinstance(part, (bool, np.bool_, float, str, bytes)):
+        return False
+    return not isinstance(part, (Tensor, np.ndarray)) or part.ndim == 0 and as_dtype(part.dtype).is_integer
 
 
 def _plain_index(part: Any) -> Any:
@@ -505,6 +511,7 @@ def add_operators(kind: type) -> None:
 
 
 add_operators(Tensor)
-Tensor.__eq__ = _equality(_operator(ops.equal), False)
-Tensor.__ne__ = _equality(_operator(ops.not_equal), True)
 add_operators(Variable)
+for _kind in (Tensor, Variable):
+    _kind.__eq__ = _equality(_operator(ops.equal), False)
+    _kind.__ne__ = _equality(_operator(ops.not_equal), True)

@@ -352,7 +352,8 @@ class Variable:
                  import_scope: Any = None, constraint: Callable | None = None, synchronization: Any = None,
                  aggregation: Any = None, shape: Any = None):
         for given, what in ((caching_device, "caching_device"), (variable_def, "variable_def"),
-                            (import_scope, "import_scope"), (constraint, "constraint")):
+                            (import_scope, "import_scope"), (constraint, "constraint"),
+                            (None if validate_shape else validate_shape, "validate_shape=False")):
             if given is not None:
                 raise NotImplementedError(f"tf.Variable: {what} does not exist yet")
         if initial_value is None:
@@ -362,6 +363,11 @@ class Variable:
         if isinstance(initial_value, Node):
             initial_value = _initial(initial_value)
         value = as_array(initial_value, dtype)
+        if value.dtype == object:
+            raise NotImplementedError("tf.Variable: a variable holds numbers; strings do not exist there yet")
+        if shape is not None and tuple(shape) != value.shape:
+            raise NotImplementedError(f"tf.Variable: a variable has the shape of its value, {value.shape}; shape="
+                                      f"{shape} does not exist yet")
         graph = default_graph()
         graph = None if graph is not None and graph.is_sketch else graph
         world = current_world() if graph is None or getattr(graph, "world", None) is not None else None

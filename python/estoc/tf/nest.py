@@ -7,11 +7,38 @@ from typing import Callable as _Callable
 
 from . import _structure
 from ._absent import module_getattr as _module_getattr
-from ._structure import flatten, is_nested  # noqa: F401
+
+
+def is_nested(seq: _Any) -> bool:
+    """Whether the value has leaves: dicts, lists and tuples do."""
+    return _structure.is_nested(seq)
+
+
+def flatten(structure: _Any, expand_composites: bool = False) -> list:
+    """The leaves; those of dicts in the order of their keys."""
+    return _structure.flatten(structure)
+
+
+def _same(one: _Any, other: _Any) -> bool:
+    if not is_nested(one) or not is_nested(other):
+        return is_nested(one) == is_nested(other)
+    if isinstance(one, dict) or isinstance(other, dict):
+        return isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys() and all(
+            _same(one[key], other[key]) for key in one)
+    return type(one) is type(other) and len(one) == len(other) and all(map(_same, one, other))
 
 
 def map_structure(func: _Callable, *structure: _Any, **named: _Any) -> _Any:
     """func of the leaves of structures that are alike."""
+    unknown = named.keys() - {"check_types", "expand_composites"}
+    if unknown:
+        raise ValueError(f"Only valid keyword arguments are `check_types` and `expand_composites`, got {sorted(unknown)}")
+    if not callable(func) or not structure:
+        raise TypeError("map_structure takes a function and at least one structure")
+    for other in structure[1:]:
+        if not _same(structure[0], other):
+            raise ValueError("The two structures don't have the same nested structure.\n\n"
+                             f"First structure: {structure[0]!r}\n\nSecond structure: {other!r}")
     rest = [iter(flatten(other)) for other in structure[1:]]
     return _structure.map_structure(lambda leaf: func(leaf, *(next(other) for other in rest)), structure[0])
 

@@ -58,13 +58,13 @@ def gelu(features: Tensor, approximate: bool = False) -> _Any:  # noqa: F821
 
 
 @_eager
-def _softmax_xent(labels: Tensor, logits: Tensor) -> _Any:  # noqa: F821
+def _softmax_xent(logits: Tensor, labels: Tensor) -> _Any:  # noqa: F821
     return _pair(_lib.est_softmax_xent, labels, logits)
 
 
 @_eager
-def _sparse_softmax_xent(labels: Tensor, logits: Tensor) -> _Any:  # noqa: F821
-    return _pair(_lib.est_sparse_softmax_xent, labels, logits)
+def _sparse_softmax_xent(classes: Tensor, logits: Tensor) -> _Any:  # noqa: F821
+    return _pair(_lib.est_sparse_softmax_xent, classes, logits)
 
 
 @_eager
@@ -82,7 +82,7 @@ def softmax_cross_entropy_with_logits(labels: _Any, logits: _Any, axis: int = -1
     """Of each row against a distribution."""
     if axis != -1:
         raise NotImplementedError("the classes are along the last axis")
-    return _softmax_xent(labels, logits)
+    return _softmax_xent(logits, labels)
 
 
 def sparse_softmax_cross_entropy_with_logits(labels: _Any, logits: _Any, name: str | None = None) -> _Any:
@@ -156,6 +156,10 @@ def embedding_lookup(params: _Any, ids: _Any, max_norm: float | None = None, nam
     """Rows of a table; the gradient of a variable has only these rows."""
     if max_norm is not None:
         raise NotImplementedError("embedding_lookup: max_norm does not exist yet")
+    if isinstance(params, (list, tuple)):
+        if len(params) != 1:
+            raise NotImplementedError("embedding_lookup: a table in several parts does not exist yet")
+        params = params[0]
     from ._world import Variable, current_trace
     trace = current_trace()
     if isinstance(params, Variable) and trace is not None and params.graph is trace.graph and \
@@ -193,6 +197,8 @@ def compute_average_loss(per_example_loss: _Any, sample_weight: _Any = None, glo
     if isinstance(global_batch_size, _Node):
         raise NotImplementedError("global_batch_size is a number; divide tf.reduce_sum(loss) by a tensor yourself")
     size = 0 if global_batch_size is None else int(_unwrap(global_batch_size))
+    if global_batch_size is not None and size < 1:
+        raise ValueError(f"global_batch_size is at least 1, not {size}")
     if size == 0 and _default_graph() is None:
         from .distribute import get_strategy
         size = _as_array(_unwrap(per_example_loss)).shape[0] * get_strategy().num_replicas_in_sync

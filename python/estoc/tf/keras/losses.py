@@ -221,11 +221,17 @@ class Huber(Loss):
         self._each = _Each.made("est_loss_value_huber", float(delta))
 
 
+def _last(axis: int, what: str) -> None:
+    if axis != -1:
+        raise NotImplementedError(f"{what}: the classes are along the last axis, not {axis}")
+
+
 class BinaryCrossentropy(Loss):
     """Of probabilities, or of logits with from_logits."""
 
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
                  reduction: str = Reduction.AUTO, name: str = "binary_crossentropy"):
+        _last(axis, name)
         super().__init__(reduction, name)
         self._each = _Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing))
 
@@ -235,6 +241,7 @@ class CategoricalCrossentropy(Loss):
 
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
                  reduction: str = Reduction.AUTO, name: str = "categorical_crossentropy"):
+        _last(axis, name)
         super().__init__(reduction, name)
         self._each = _Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing))
 
@@ -258,6 +265,7 @@ class BinaryFocalCrossentropy(Loss):
                  reduction: str = Reduction.AUTO, name: str = "binary_focal_crossentropy"):
         if label_smoothing:
             raise NotImplementedError("BinaryFocalCrossentropy: label_smoothing does not exist yet")
+        _last(axis, name)
         super().__init__(reduction, name)
         self._each = _Each.made("est_loss_value_binary_focal_crossentropy", bool(from_logits),
                                 float(gamma) if gamma else float(_lib.EST_OFF),
@@ -271,6 +279,7 @@ class CategoricalFocalCrossentropy(Loss):
                  axis: int = -1, reduction: str = Reduction.AUTO, name: str = "categorical_focal_crossentropy"):
         if label_smoothing:
             raise NotImplementedError("CategoricalFocalCrossentropy: label_smoothing does not exist yet")
+        _last(axis, name)
         super().__init__(reduction, name)
         self._each = _Each.made("est_loss_value_categorical_focal_crossentropy", bool(from_logits),
                                 float(gamma) if gamma else float(_lib.EST_OFF), float(alpha))
@@ -301,17 +310,20 @@ kld = KLD = globals()["kl_divergence"]
 
 def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
                         axis: int = -1) -> _Any:
+    _last(axis, "binary_crossentropy")
     return _dispatch(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing)),
                      (y_true, y_pred), {}, _convert)
 
 
 def categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
                              axis: int = -1) -> _Any:
+    _last(axis, "categorical_crossentropy")
     return _dispatch(_Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing)),
                      (y_true, y_pred), {}, _convert)
 
 
 def sparse_categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, axis: int = -1) -> _Any:
+    _last(axis, "sparse_categorical_crossentropy")
     return _dispatch(_Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), (y_true, y_pred),
                      {}, _convert)
 

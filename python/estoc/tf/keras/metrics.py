@@ -396,6 +396,7 @@ class CategoricalCrossentropy(_OfLoss):
 
     def __init__(self, name: str = "categorical_crossentropy", dtype: _Any = None, from_logits: bool = False,
                  label_smoothing: float = 0, axis: int = -1):
+        _losses._last(axis, name)
         super().__init__(_losses._Each.made("est_loss_value_categorical_crossentropy", bool(from_logits),
                                             float(label_smoothing)), name, dtype)
 
@@ -405,6 +406,7 @@ class SparseCategoricalCrossentropy(_OfLoss):
 
     def __init__(self, name: str = "sparse_categorical_crossentropy", dtype: _Any = None, from_logits: bool = False,
                  axis: int = -1):
+        _losses._last(axis, name)
         super().__init__(_losses._Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), name,
                          dtype)
 

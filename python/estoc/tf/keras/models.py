@@ -84,6 +84,17 @@ class _Fit:
             _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
 
 
+def _only_hints(function: str, named: dict) -> None:
+    """Arguments of the threads of Keras, which change nothing here."""
+    for key in named.keys() - {"max_queue_size", "workers", "use_multiprocessing"}:
+        raise TypeError(f"Model.{function}() got an unexpected keyword argument '{key}'")
+
+
+def _writable(path: str, overwrite: bool) -> None:
+    if not overwrite and _os.path.exists(path):
+        raise FileExistsError(f"{path} exists; remove it, or give overwrite=True")
+
+
 class Model(_Layer):
     """tf.keras.Model: Model(inputs, outputs) is functional; subclasses override call."""
 
@@ -459,6 +470,7 @@ class Model(_Layer):
                  sample_weight: _Any = None, steps: int | None = None, callbacks: _Any = None,
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
+        _only_hints("evaluate", named)
         if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, return_dict)
         keep = _Keep()
@@ -481,6 +493,7 @@ class Model(_Layer):
     def predict(self, x: _Any, batch_size: int | None = None, verbose: _Any = "auto", steps: int | None = None,
                 callbacks: _Any = None, **named: _Any) -> _np.ndarray:
         """The outputs for all rows."""
+        _only_hints("predict", named)
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
@@ -521,12 +534,16 @@ class Model(_Layer):
                        reset_metrics: bool = True, return_dict: bool = False) -> _Any:
         if class_weight is not None:
             raise NotImplementedError("train_on_batch: give sample_weight in place of class_weight")
+        if not reset_metrics:
+            raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not exist yet")
         result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
         self._world_now().trained.add(self._network)
         return result
 
     def test_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, reset_metrics: bool = True,
                       return_dict: bool = False) -> _Any:
+        if not reset_metrics:
+            raise NotImplementedError("test_on_batch: metrics are those of the batch; reset_metrics=False does not exist yet")
         return self._on_batch("est_network_test_on_batch", x, y, sample_weight, return_dict)
 
     # --- steps that are written in Python ---
@@ -734,6 +751,7 @@ class Model(_Layer):
     def save_weights(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, options: _Any = None) -> None:
         """Writes the variables as a checkpoint of TensorFlow's format."""
         path = _os.fspath(filepath)
+        _writable(path + ".index", overwrite)
         if path.endswith((".h5", ".keras", ".hdf5")) or save_format == "h5":
             raise NotImplementedError("weights are saved as checkpoints; give a path without .h5")
         _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
@@ -746,13 +764,17 @@ class Model(_Layer):
             "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch)))
         self._world_now().trained.add(network)
 
-    def save(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, **named: _Any) -> None:
+    def save(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, include_optimizer: bool = True,
+             signatures: _Any = None, options: _Any = None, save_traces: bool = True) -> None:
         """Writes a SavedModel for prediction."""
         path = _os.fspath(filepath)
+        _writable(path, overwrite)
+        if signatures is not None or options is not None:
+            raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has both")
         if path.endswith((".h5", ".keras", ".hdf5")) or save_format in ("h5", "keras"):
             raise NotImplementedError("models are saved as SavedModels; give a folder without .h5 or .keras")
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
-        self._save_config(path, named.pop("include_optimizer", True))
+        self._save_config(path, include_optimizer)
 
     def export(self, filepath: _Any) -> None:
         """Writes a SavedModel for prediction only."""

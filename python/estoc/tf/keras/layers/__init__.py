@@ -578,7 +578,8 @@ class StringLookup(_Adapting):
                  oov_token: str = "[UNK]", vocabulary: _Any = None, idf_weights: _Any = None, encoding: str = "utf-8",
                  invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
                  **named: _Any):
-        _refuse(idf_weights=idf_weights, invert=invert, sparse=sparse, pad_to_max_tokens=pad_to_max_tokens)
+        _refuse(idf_weights=idf_weights, invert=invert, sparse=sparse, pad_to_max_tokens=pad_to_max_tokens,
+                encoding=None if encoding.lower() in ("utf-8", "utf8") else encoding)
         if output_mode not in ("int", *CategoryEncoding._MODES) or oov_token != "[UNK]":
             raise NotImplementedError("StringLookup: output_mode is \"int\", \"one_hot\", \"multi_hot\" or \"count\", "
                                       "and oov_token \"[UNK]\"")
@@ -614,7 +615,7 @@ class StringLookup(_Adapting):
         for i in range(_lib.est_string_lookup_size(lookup)):
             word = _lib.est_string_lookup_word(lookup, i)
             found.append(bytes(_ffi.buffer(word.data, word.size)).decode() if word.size else "")
-        return found
+        return found if include_special_tokens else found[self.num_oov_indices + (self.mask_token is not None):]
 
     def vocabulary_size(self) -> int:
         return len(self.get_vocabulary())
@@ -651,7 +652,8 @@ class IntegerLookup(StringLookup):
         super().adapt(texts, batch_size, steps)
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list:
-        return [self.oov_token if word == "[UNK]" else int(word) for word in super().get_vocabulary()]
+        return [self.oov_token if word == "[UNK]" else int(word)
+                for word in super().get_vocabulary(include_special_tokens)]
 
 
 def _list(values: _Any) -> list:

@@ -30,6 +30,7 @@ from ..._world import Variable as _Variable
 from ..._world import current_trace as _current_trace
 from ..._world import current_world as _current_world
 from ..._world import new_variables as _new_variables
+from ..._world import replica_context as _replica_context
 from .._layer import unique_name as _unique_name
 from .._recorded import Recorded as _Recorded
 from . import legacy, schedules  # noqa: F401
@@ -51,6 +52,16 @@ class _Bound:
 
 def _numbered(items: list) -> _Part:
     return _Part([(str(i), item) for i, item in enumerate(items)])
+
+
+def _parts_of_sum(gradients: list) -> list:
+    """Gradients that are equal in all replicas as those whose sum they are."""
+    context = _replica_context()
+    n = 1 if context is None else context.num_replicas_in_sync
+    if n == 1:
+        return gradients
+    return [_IndexedSlices(gradient.values / n, gradient.indices, gradient.dense_shape)
+            if isinstance(gradient, _IndexedSlices) else gradient / n for gradient in gradients]
 
 
 class Optimizer(_Recorded):
@@ -240,8 +251,7 @@ class Optimizer(_Recorded):
             made = _lib.est_with_schedule(self._make(0.0)._c(keep), rate._schedule(keep))
         else:
             made = self._make(float(self._first().rate.numpy()) if self._bound else float(rate))._c(keep)
-        made = self._decayed(made, keep)
-        return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
+        return self._clipping(self._decayed(made, keep))
 
     def compute_gradients(self, loss: _Any, var_list: _Any, tape: _Any = None) -> list:
         if tape is None:
@@ -254,13 +264,20 @@ class Optimizer(_Recorded):
 
     def apply_gradients(self, grads_and_vars: _Any, name: str | None = None,
                         skip_gradients_aggregation: bool = False, **named: _Any) -> _Any:
-        """Updates the variables; in a replica the gradients of all replicas are summed first."""
+        """Updates the variables; in a replica the gradients of all replicas are summed first, unless the program has
+        done that."""
+        aggregate = named.pop("experimental_aggregate_gradients", None)
+        if named:
+            raise TypeError(f"apply_gradients() got an unexpected keyword argument {next(iter(named))!r}")
+        if aggregate is not None:
+            skip_gradients_aggregation = not aggregate
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable.")
         variables = tuple(variable for _, variable in pairs)
         if _default_graph() is not None:
-            return self._apply([gradient for gradient, _ in pairs], variables)
+            gradients = [gradient for gradient, _ in pairs]
+            return self._apply(_parts_of_sum(gradients) if skip_gradients_aggregation else gradients, variables)
         key = (tuple(id(variable) for variable in variables),
                tuple(isinstance(gradient, _IndexedSlices) for gradient, _ in pairs))
         if key not in self._applying:
@@ -298,14 +315,13 @@ class Optimizer(_Recorded):
                 count[i].indices = _as_node(_unwrap(gradient.indices), graph)._c
             else:
                 count[i].values = _as_node(_unwrap(gradient), graph, variable.dtype)._c
-        self._clip(count, len(variables))
         if bound.rate is not None:
             rate = bound.rate._as_node(graph)
         else:
             rate = _as_node(self._rate(bound.iterations), graph)
         handles = [variable._handle._c for variable in variables]
         operation = _Node(graph, _lib.est_apply_gradients(
-            _lib.est_with_learning_node(self._decayed(self._make(0.0)._c(keep), keep), rate._c),
+            _lib.est_with_learning_node(self._clipping(self._decayed(self._make(0.0)._c(keep), keep)), rate._c),
             keep.span("est_nodes", "est_node", handles), count,
             keep.options("est_minimize_options", global_step=bound.iterations._handle._c, no_update_ops=True,
                          share_slots=True, slot_scope=keep.string(self._scope))))
@@ -316,13 +332,8 @@ class Optimizer(_Recorded):
             self._note_slots(bound, trace.world, variables)
         return operation
 
-    def _clip(self, gradients: _Any, n: int) -> None:
-        if self.clipvalue is not None:
-            _lib.est_clip_gradients_by_value(gradients, n, self.clipvalue)
-        elif self.clipnorm is not None:
-            _lib.est_clip_gradients_by_norm(gradients, n, self.clipnorm)
-        elif self.global_clipnorm is not None:
-            _lib.est_clip_by_global_norm(gradients, n, self.global_clipnorm)
+    def _clipping(self, made: _Any) -> _Any:
+        return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
 
     def _apply_v1(self, graph: _Graph, gradients: list, variables: tuple, keep: _Keep) -> _Any:
         raise NotImplementedError("in a model_fn use tf.compat.v1.train or tf.keras.optimizers.legacy optimizers")
