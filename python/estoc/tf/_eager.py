@@ -22,7 +22,7 @@ from ..graph import Graph, Node, Session, Shape, default_graph
 from ..io import RaggedArray
 from . import _structure
 from ._absent import error
-from ._world import Step, Variable
+from ._world import Step, Variable, on_own_lines
 
 TensorShape = Shape
 
@@ -86,11 +86,11 @@ class Tensor(abc.ABC):
         return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
 
     def __repr__(self) -> str:
-        value = np.array2string(self._value, separator=", ") if self._value.ndim else repr(self._value[()])
+        value = on_own_lines(repr(self._value[()]))
         return f"<tf.Tensor: shape={tuple(self._value.shape)}, dtype={self.dtype.name}, numpy={value}>"
 
     def __str__(self) -> str:
-        value = self._value[()] if self._value.ndim == 0 else self._value
+        value = on_own_lines(str(self._value[()]))
         return f"tf.Tensor({value}, shape={tuple(self._value.shape)}, dtype={self.dtype.name})"
 
     __hash__ = None
