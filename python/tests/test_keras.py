@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviour of functions, Keras models and strategies that values alone do not show: failures, lifetimes, clusters."""
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -514,8 +515,56 @@ def test_two_workers(tmp_path):
     x = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
     gradient = (2 * x.T @ (-x.sum(1, keepdims=True)) / 8).ravel()
     for output in outputs:
-        replicas, steps = __import__("json").loads(output.split("RESULT", 1)[1])
+        replicas, steps = json.loads(output.split("RESULT", 1)[1])
         assert replicas == 2 and np.allclose(steps[0], gradient, rtol=1e-5)
+
+
+FITS = """
+import json, os, sys
+import numpy as np
+import estoc.tf as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+x = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,), kernel_initializer="zeros")])
+    optimizer = tf.keras.optimizers.SGD(0.01, momentum=0.5)
+    model.compile(optimizer, "mse", metrics=["mae"])
+rows = tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).repeat().batch(8)
+def fit(*callbacks):
+    return model.fit(rows, epochs=2, steps_per_epoch=3, verbose=0, callbacks=callbacks).history
+def replica(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(model(batch[0]) - batch[1])) / 8.0
+    variables = model.trainable_variables
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+    return loss
+@tf.function
+def step(iterator):
+    return strategy.reduce("SUM", strategy.run(replica, args=(next(iterator),)), axis=None)
+results = [fit()]
+iterator = iter(strategy.experimental_distribute_dataset(rows))
+results.append([float(step(iterator)) for _ in range(2)])
+results += [fit(tf.keras.callbacks.BackupAndRestore(sys.argv[1])), fit(), os.path.exists(sys.argv[1])]
+print("RESULT", json.dumps([results, model.get_weights()[0].ravel().tolist()]))
+"""
+
+
+def test_fits_by_two_workers(tmp_path):
+    """fit, a loop of one's own, and fits again: what one process makes of the whole batches."""
+    from estoc.cluster import free_port
+    workers = [f"localhost:{free_port()}" for _ in range(2)]
+    configs = ['{"cluster": {"worker": ["%s", "%s"]}, "task": {"type": "worker", "index": %d}}' % (*workers, i)
+               for i in range(2)]
+    children = [subprocess.Popen([sys.executable, "-c", FITS, str(tmp_path / folder)], stdout=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TF_CONFIG": config})
+                for folder, config in (("backup", configs[0]), ("backup", configs[1]), ("alone", "{}"))]
+    outputs = [child.communicate(timeout=120)[0] for child in children]
+    first, second, alone = [json.loads(output.split("RESULT", 1)[1]) for output in outputs]
+    assert first == second and first[0][-1] is False
+    for have, want in zip(first[0][:-1], alone[0]):
+        for key in want if isinstance(want, dict) else [slice(None)]:
+            np.testing.assert_allclose(have[key], want[key], rtol=1e-5)
+    np.testing.assert_allclose(first[1], alone[1], rtol=1e-5)
 
 
 def test_own_names_are_importable():

@@ -89,7 +89,7 @@ static est_status restore(void *user, est_loop *loop, const est_reached *had)
         est_recovery_log(had, &names, restored.path);
         status = use_restored(w, loop, position, runs);
     } else if (status == EST_NOT_FOUND) {
-        status = est_recovery_check_beginning(had, &names);
+        status = had->step <= w->base ? EST_OK : est_recovery_check_beginning(had, &names);
     }
     est_tensor_free(position);
     est_tensor_free(runs);
@@ -179,7 +179,8 @@ static est_status start(est_fit *fit)
     int64_t          saved;
 
     EST_TRY(global_step(fit->network->session, &w->base));
-    run->max_steps = w->base + (fit->epochs - fit->epoch) * fit->steps;
+    run->first_step = w->base;
+    run->max_steps  = w->base + (fit->epochs - fit->epoch) * fit->steps;
     EST_TRY(est_run_check(run));
     EST_TRY(est_dir_create(run->model_dir));
     EST_TRY(est_run_open(run));

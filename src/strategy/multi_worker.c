@@ -221,14 +221,14 @@ static est_status standby_saver_end(est_hook *hook, est_loop *loop)
 
 /* --- joining a training ------------------------------------------------------------------------------------------- */
 
-/* The step whose variables this worker can offer without a session: that of its checkpoint or, for the chief before
- * the first step, 0. -1: none. Directories need not be shared: a worker that saved when the chief was lost may have a
- * later checkpoint. */
+/* The step whose variables this worker can offer without a session: that of its checkpoint or, for the chief, that of
+ * the variables it was given. -1: none. Directories need not be shared: a worker that saved when the chief was lost may
+ * have a later checkpoint. */
 static est_status offered_step(const est_multi_worker *m, int64_t *out)
 {
     EST_TRY(est_saved_step(m->run->model_dir, out));
     if (m->fell_back) *out = m->fallen_to;
-    if (*out < 0 && m->run->self.is_chief && !m->partial) *out = 0;
+    if (*out < 0 && m->run->self.is_chief && !m->partial) *out = m->run->first_step;
     return EST_OK;
 }
 

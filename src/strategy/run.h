@@ -44,6 +44,7 @@ struct est_run {
     double              delay_secs; /* workers start one after the other, the last after so long; 0 and less: at once */
     uint64_t            seed;       /* of the job; 0: that of the checkpoint, or a new one */
     int64_t             steps, max_steps; /* of a training; 0: no limit */
+    int64_t             first_step;       /* of the variables that the chief has without a checkpoint */
     bool                no_input_position;
     const est_strategy *evaluates_with; /* of a training: the strategy of its evaluations; NULL: none */
     const est_run_owner *owner;

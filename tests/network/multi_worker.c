@@ -22,6 +22,7 @@ typedef struct input {
     bool    shuffle;
     bool    validation_shuffle;                /* by a seed that is drawn */
     int64_t validation_rows, validation_steps; /* rows 0: those of the training, as arrays */
+    int64_t first_step;                        /* the global step before the fit, without a checkpoint */
 } input;
 
 static const input usual = { .rows = 20, .batch = 6 }; /* 4 steps: 6, 6, 6, 2 rows */
@@ -125,6 +126,19 @@ static void keep(est_network *network, const est_history *history, outcome *out)
     est_tensor_free(value);
 }
 
+static void set_step(est_network *network, est_named_tensors arrays, int64_t step)
+{
+    est_dataset *like = est_dataset_batch(est_dataset_slices(arrays), 1, NULL);
+    est_tensor  *value;
+
+    assert_ok(est_dataset_finish(like, &like));
+    assert_ok(est_network_build(network, like));
+    est_dataset_free(like);
+    assert_ok(est_tensor_i64(EST_SHAPE_SCALAR, &step, &value));
+    assert_ok(est_session_write(est_network_session(network), "global_step", value));
+    est_tensor_free(value);
+}
+
 static void fit(const input *in, const est_strategy *strategy, const char *dir, const deed *d, outcome *out)
 {
     est_tensor       *x = noise(in->rows, 3, 1), *y = noise(in->rows, 1, 2);
@@ -138,6 +152,7 @@ static void fit(const input *in, const est_strategy *strategy, const char *dir, 
 
     network = make_line(EST_NETWORK(.strategy = strategy, .seed = 1, .model_dir = dir),
                         EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae")));
+    if (in->first_step > 0) set_step(network, arrays, in->first_step);
     assert_ok(
         est_network_fit(network,
                         EST_FIT(.arrays = arrays, .batch_size = in->batch, .epochs = EPOCHS,
@@ -264,6 +279,12 @@ static void expect_as_one(const char *name, const input *in, int64_t validated)
 TEST(undisturbed)
 {
     expect_as_one("calm", &usual, 0);
+}
+
+/* Variables that have been trained before, of which there is no checkpoint. */
+TEST(trained_before)
+{
+    expect_as_one("before", &(input){ .rows = 20, .batch = 20, .first_step = 6 }, 0);
 }
 
 /* Rows that do not divide by the batch, nor the batch by the workers, so that one worker has no row in some steps. The

@@ -23,7 +23,7 @@ from ..io import RaggedArray
 from . import _structure
 from ._absent import error
 from ._signatures import Binding
-from ._world import Step, Variable
+from ._world import Step, Variable, on_own_lines
 
 TensorShape = Shape
 
@@ -87,13 +87,11 @@ class Tensor(abc.ABC):
         return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
 
     def __repr__(self) -> str:
-        value = repr(self._value if self._value.ndim else self._value[()])
-        value = value if "\n" not in value else "\n" + value
+        value = on_own_lines(repr(self._value[()]))
         return f"<tf.Tensor: shape={tuple(self._value.shape)}, dtype={self.dtype.name}, numpy={value}>"
 
     def __str__(self) -> str:
-        value = str(self._value[()] if self._value.ndim == 0 else self._value)
-        value = value if "\n" not in value else "\n" + value
+        value = on_own_lines(str(self._value[()]))
         return f"tf.Tensor({value}, shape={tuple(self._value.shape)}, dtype={self.dtype.name})"
 
     __hash__ = None

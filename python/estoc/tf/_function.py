@@ -118,7 +118,7 @@ class ConcreteFunction:
                 else as_array(value, kind) for value, kind in zip(values, self._types)]
 
     def run(self, leaves: list) -> Any:
-        self.world.ready()
+        self.world.ready_to_run()
         if self._step is None or self._step._of_session is not self.world._session:
             self._step = self.world.prepare(self.feeds, self._fetches, self._targets)
         values = self.values(leaves)

@@ -11,8 +11,14 @@ class PerReplica:
     def __init__(self, values: Any):
         self.values = tuple(values)
 
+    def _text(self, show: Callable) -> str:
+        return "PerReplica:{\n" + ",\n".join(f"  {i}: {show(value)}" for i, value in enumerate(self.values)) + "\n}"
+
     def __repr__(self) -> str:
-        return "PerReplica:{" + ",".join(f"\n  {i}: {value!r}" for i, value in enumerate(self.values)) + "\n}"
+        return self._text(repr)
+
+    def __str__(self) -> str:
+        return self._text(str)
 
 
 def is_nested(value: Any) -> bool:

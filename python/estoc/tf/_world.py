@@ -70,6 +70,19 @@ class World:
             for restoration in list(restorations):
                 restoration.match()
 
+    def _replace_session(self, create: Callable[[], Any]) -> None:
+        """Another session with the same values of all variables."""
+        old, graph = self.session(), self.graph._c
+        names = [lib.est_node_name(span.data[i]) for span in (lib.est_global_variables(graph),
+                                                              lib.est_local_variables(graph)) for i in range(span.n)]
+        self._session, self._known = create(), -1
+        self._initialize()
+        out = ffi.new("est_tensor **")
+        for name in names:
+            check(lib.est_session_read(old, name, out))
+            check(lib.est_session_write(self._session, name, take_tensor(out[0])))
+        ffi.release(old)
+
     def ready(self) -> Any:
         """The session, with what networks have learned."""
         if self.trained:
@@ -77,10 +90,18 @@ class World:
                 network.give_back()
         return self.session()
 
+    def ready_to_run(self) -> Any:
+        """The session for a function of the program."""
+        return self.ready()
+
+    def leave(self) -> None:
+        """Before a fit, which brings several tasks together by itself."""
+
     def changed(self) -> None:
         self.version += 1
 
     is_remote = False  # its variables are at tasks of a cluster
+    is_shared = False  # several tasks train together
     shares_metrics = False  # states of metrics are where the other variables are
 
     def parts(self, variable: "Variable") -> list["Variable"]:
@@ -334,6 +355,11 @@ def _initial(node: Node) -> np.ndarray:
                      "it from numbers, or make the variable outside")
 
 
+def on_own_lines(text: str) -> str:
+    """The rows of a value below each other, as TensorFlow prints them."""
+    return "\n" + text if "\n" in text else text
+
+
 class Variable:
     """tf.Variable: a value that steps change. Reads outside of functions copy it."""
 
@@ -517,7 +543,7 @@ class Variable:
         head = f"<tf.Variable '{self.name}' shape={tuple(self._shape)} dtype={self._dtype.name}"
         if self._world is None or current_trace() is not None:
             return head + ">"
-        return f"{head}, numpy={np.array2string(self._array(), separator=', ')}>"
+        return f"{head}, numpy={on_own_lines(repr(self._array()[()]))}>"
 
     __hash__ = object.__hash__
 

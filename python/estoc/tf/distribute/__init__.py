@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib as _contextlib
 import enum as _enum
 import functools as _functools
+import weakref as _weakref
 from typing import Any as _Any
 from typing import Callable as _Callable
 from typing import Iterator as _Iterator
@@ -429,6 +430,8 @@ class DistributedIterator:
         out = _ffi.new("est_distributed_iterator **")
         _check(_lib.est_distributed_iterator_create(self._dataset._c, workers, out))
         self._c = _owned(out[0], "est_distributed_iterator_free", parents=(self._dataset,))
+        if workers != _ffi.NULL:
+            self._dataset._strategy._world().iterators.add(self)
         _running.add(self)
 
     def close(self) -> None:
@@ -597,35 +600,41 @@ class MultiWorkerMirroredStrategy(Strategy, _config.MultiWorkerMirroredStrategy)
 
 
 class _WorkersWorld(_world.World):
-    """A world of which every worker has a copy: they make every step together."""
+    """A world of which every worker has a copy. The workers meet when the first function runs, and make every step
+    together from then on; a fit brings them together by itself. Before they meet all draw the same initial values."""
+
+    is_shared = True
 
     def __init__(self, strategy: MultiWorkerMirroredStrategy):
-        super().__init__(_world._seed[0] or 1)  # all workers draw the same numbers
+        super().__init__(_world._seed[0] or 1)
         self._strategy = strategy
         self._joined: _Any = None
         self._step_number = 0
+        self.iterators: _weakref.WeakSet = _weakref.WeakSet()  # that ask the other workers for more
 
     def workers(self) -> _Any:
         if self._joined is None:
             out = _ffi.new("est_workers **")
             _check(_lib.est_workers_create(self._strategy._c, _ffi.NULL, out))
             self._joined = _owned(out[0], "est_workers_free", parents=(self._strategy,))
+            self._replace_session(self._create_joined)
+            self._join(self._session)
+            _running.add(self)
         return self._joined
 
-    def _create_session(self) -> _Any:
+    def _create_joined(self) -> _Any:
         keep, out = _Keep(), _ffi.new("est_session **")
-        workers = self.workers()
         _check(_lib.est_session_create(self.graph._c, keep.options(
-            "est_session_options", communicator=_lib.est_workers_communicator(workers)), out))
-        session = _owned(out[0], "est_session_free", parents=(self.graph, workers))
-        _check(_lib.est_session_init(session))
-        self._join(session)
-        _running.add(self)
-        return session
+            "est_session_options", communicator=_lib.est_workers_communicator(self._joined)), out))
+        return _owned(out[0], "est_session_free", parents=(self.graph, self._joined))
+
+    def ready_to_run(self) -> _Any:
+        self.workers()
+        return self.ready()
 
     def _join(self, session: _Any) -> None:
         number = _ffi.new("int64_t *", self._step_number)
-        _check(_lib.est_workers_join(self.workers(), session, number))
+        _check(_lib.est_workers_join(self._joined, session, number))
         self._step_number = int(number[0])
 
     def run(self, step: _Any, values: list) -> list:
@@ -638,10 +647,21 @@ class _WorkersWorld(_world.World):
                 except _errors.AbortedError:
                     self._join(self._session)
 
+    def leave(self) -> None:
+        """Before a fit, which all workers call: it listens at this task's address itself."""
+        if self._joined is None:
+            return
+        _lib.est_workers_end(self._joined, self._session, self._step_number)
+        for iterator in list(self.iterators):
+            iterator.close()
+        self._replace_session(self._create_session)
+        workers, self._joined, self._step_number = self._joined, None, 0
+        _ffi.release(workers)
+
     def close(self) -> None:
         """At the end of the program: tells the others, so that nobody waits."""
-        if self._session is not None:
-            _lib.est_workers_end(self.workers(), self._session, self._step_number)
+        if self._joined is not None:
+            _lib.est_workers_end(self._joined, self._session, self._step_number)
 
 
 class ParameterServerStrategy(Strategy, _config.Strategy):

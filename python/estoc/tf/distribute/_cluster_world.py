@@ -20,7 +20,7 @@ _worlds: weakref.WeakSet = weakref.WeakSet()
 class ClusterWorld(_world.World):
     """Connects when a value is first needed."""
 
-    is_remote = True
+    is_remote = is_shared = True
     shares_metrics = True
 
     def __init__(self, strategy: Any):

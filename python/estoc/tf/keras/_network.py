@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import weakref
 from typing import Any, Sequence
 
@@ -34,9 +35,14 @@ def graph_of(pointer: Any) -> Graph:
 class Network:
     """An est_network over the layers of a model, with variables that are kept equal to those of the world."""
 
-    def __init__(self, model: Any, inputs: list[tuple[str, Any, Any]] | None):
+    def __init__(self, model: Any, inputs: list[tuple[str, Any, Any]] | None, model_dir: str | None = None):
         self._model = weakref.ref(model)
         self._world = model._world_now()
+        if model_dir is None and self._world.is_shared and not self._world.is_remote:
+            # workers that are brought together again after a loss compare their checkpoints; each has its own here
+            self._own_dir = tempfile.TemporaryDirectory(prefix="estoc-fit-")
+            model_dir = self._own_dir.name
+        self.model_dir = model_dir
         self.names: list[str] = []
         self._handle = Handle(weakref.ref(self))
         keep, out = Keep(), ffi.new("est_network **")
@@ -44,6 +50,8 @@ class Network:
         members = {"name": keep.string(model.name), "user": self._handle.pointer,
                    "strategy": strategy._c if strategy is not None else None,
                    "seed": model._seed_of_network()}
+        if model_dir is not None:
+            members["model_dir"] = keep.string(model_dir)
         self.outputs = model._outputs_of_network()
         if len(self.outputs) > 1:
             members["outputs"] = keep.strings(self.outputs)

@@ -438,13 +438,20 @@ class TerminateOnNaN(_Native):
 
 
 class BackupAndRestore(_Native):
-    """Saves what a fit needs to go on after it was killed."""
+    """Saves what a fit needs to go on after it was killed. Where several tasks train, they go on from the checkpoints of
+    the network, which are in this directory."""
 
     def __init__(self, backup_dir: _Any, save_freq: str = "epoch", delete_checkpoint: bool = True,
                  save_before_preemption: bool = False):
         if save_freq != "epoch" or save_before_preemption:
             raise NotImplementedError("BackupAndRestore saves after every epoch")
-        super().__init__(lambda keep: _lib.est_backup_callback(keep.string(backup_dir), not delete_checkpoint))
+        self.backup_dir, self.delete_checkpoint = _os.fspath(backup_dir), delete_checkpoint
+        super().__init__(lambda keep: _lib.est_backup_callback(keep.string(self.backup_dir), not delete_checkpoint))
+
+    @staticmethod
+    def _among(callbacks: _Any) -> "BackupAndRestore | None":
+        given = _structure.flatten(callbacks) if callbacks is not None else []
+        return next((callback for callback in given if isinstance(callback, BackupAndRestore)), None)
 
 
 __getattr__ = _module_getattr(__name__)

@@ -6,13 +6,13 @@ import html as _html
 import json as _json
 import os as _os
 import re as _re
+import shutil as _shutil
 import tempfile as _tempfile
 import weakref as _weakref
 from typing import Any as _Any
 from typing import Sequence as _Sequence
 
 import warnings as _warnings
-import weakref as _weakref
 
 import numpy as _np
 
@@ -305,7 +305,24 @@ class Model(_Layer):
             raise RuntimeError("You must compile your model before training/testing. Use `model.compile(optimizer, "
                                "loss)`.")
 
-    def _ready(self, rows: _Any, compiled: bool = True) -> _Network:
+    def _go_on_from(self, backup: _Any) -> str | None:
+        """The directory of checkpoints for a fit of several tasks; None: one task trains, or no one was named."""
+        if backup is None or not self._world_now().is_shared:
+            return None
+        network = self._network
+        if network is not None and network.model_dir != backup.backup_dir:
+            if self._world_now().is_remote:
+                raise ValueError("the first use of a model by a cluster decides where its checkpoints are: give "
+                                 "BackupAndRestore to the first fit")
+            self._drop_network()
+        return backup.backup_dir
+
+    def _drop_network(self) -> None:
+        """The next use makes another one, with the same values."""
+        self._world_now().ready()
+        self.__dict__["_network"] = None
+
+    def _ready(self, rows: _Any, compiled: bool = True, model_dir: str | None = None) -> _Network:
         """The network, built for such rows, with the variables of the world."""
         if compiled:
             self._need_compiled()
@@ -315,7 +332,7 @@ class Model(_Layer):
         network = self._network
         if network is None:
             network = _Network(self, [(name, dtype, tuple(shape)[1:]) for name, (dtype, shape) in
-                                      zip(rows.names, specs)])
+                                      zip(rows.names, specs)], model_dir)
             network.names = rows.names
             self.__dict__["_network"] = network
             if self._compiled is not None:
@@ -385,7 +402,9 @@ class Model(_Layer):
         keep = _Keep()
         self._need_compiled()
         rows = _rows_of(self, x, y, sample_weight)
-        network = self._ready(rows)
+        backup = _callbacks.BackupAndRestore._among(callbacks)
+        directory = self._go_on_from(backup)
+        network = self._ready(rows, model_dir=directory)
         self._bring_optimizer(rows)
         members = rows.options(keep)
         if validation_data is not None:
@@ -404,6 +423,7 @@ class Model(_Layer):
             self._give_rate(float(_lib.est_network_learning_rate(network._c)))
         out = _ffi.new("est_history **")
         world = self._world_now()
+        world.leave()
         world.trained.add(network)
         status = _lib.est_network_fit(network._c, keep.options(
             "est_fit_options", batch_size=batch_size or 0, epochs=epochs, initial_epoch=initial_epoch,
@@ -431,7 +451,15 @@ class Model(_Layer):
         world.trained.add(network)
         history.set_model(self)
         self.__dict__["history"] = history
+        if directory is not None and backup.delete_checkpoint:
+            self._forget_backup(directory)
         return history
+
+    def _forget_backup(self, directory: str) -> None:
+        """Of a fit that has come to its end; a later one of workers saves elsewhere."""
+        _shutil.rmtree(directory, ignore_errors=True)  # another worker may have done it
+        if not self._world_now().is_remote:
+            self._drop_network()
 
     def _is_traced(self, what: str) -> bool:
         """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
@@ -460,6 +488,8 @@ class Model(_Layer):
             if isinstance(callback, _callbacks.History):
                 continue
             if test and isinstance(callback, _callbacks._Native):
+                continue
+            if isinstance(callback, _callbacks.BackupAndRestore) and self._world_now().is_shared:
                 continue
             hooks.append(callback._hook(fit, keep, test))
         return keep.span("est_hooks", "est_hook *", hooks + list(more))
