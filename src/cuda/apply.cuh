@@ -84,6 +84,26 @@ template <typename T> struct est_apply_four {
     }
 };
 
+/* The scalars of a rule; false: one of them is out of its range, which is reported, or something has failed before. */
+template <typename Rule, typename T>
+static inline __device__ bool est_apply_scalars(const est_apply_args<T> &a, bool reports, T *k)
+{
+    double in[EST_APPLY_SCALARS] = {}, all[EST_APPLY_SCALARS] = {};
+    int    which = 0;
+    bool   fine;
+
+    for (int s = 0; s < a.n_in; s++) in[s] = (double)*a.in[s];
+    fine = Rule::takes(in, a.n_in, &which);
+    if (!fine && reports) {
+        int64_t bits;
+        memcpy(&bits, &in[which], sizeof bits);
+        est_report(a.reporter, EST_BAD_SCALAR(which), bits, 0);
+    }
+    Rule::scalars(in, a.n_in, a.option, all);
+    for (int s = 0; s < EST_APPLY_SCALARS; s++) k[s] = (T)all[s];
+    return fine && !est_has_failed(a.reporter);
+}
+
 /* Thread 0 of each block computes the scalars for all, while the others fetch their elements. */
 template <typename Rule, typename T>
 static __global__ void est_apply_kernel(const __grid_constant__ est_many<est_apply_args<T>> m)
@@ -97,21 +117,7 @@ static __global__ void est_apply_kernel(const __grid_constant__ est_many<est_app
     bool                     whole = a.packed && i + EST_APPLY_EACH <= a.count; /* a row has a multiple of four */
 
     if (whole) four.load(a, i);
-    if (threadIdx.x == 0) {
-        double in[EST_APPLY_SCALARS] = {}, all[EST_APPLY_SCALARS] = {};
-        int    which = 0;
-
-        for (int s = 0; s < a.n_in; s++) in[s] = (double)*a.in[s];
-        fine = Rule::takes(in, a.n_in, &which);
-        if (!fine && block == 0) {
-            int64_t bits;
-            memcpy(&bits, &in[which], sizeof bits);
-            est_report(a.reporter, EST_BAD_SCALAR(which), bits, 0);
-        }
-        Rule::scalars(in, a.n_in, a.option, all);
-        for (int s = 0; s < EST_APPLY_SCALARS; s++) k[s] = (T)all[s];
-        fine = fine && !est_has_failed(a.reporter);
-    }
+    if (threadIdx.x == 0) fine = est_apply_scalars<Rule>(a, block == 0, k);
     __syncthreads();
     if (i >= a.count || !fine) return;
     if (whole) {
@@ -144,7 +150,7 @@ template <typename Rule, typename T> int est_apply_launch_many(const est_call *c
     return est_launch_many(c, est_apply_kernel<Rule, T>, m, EST_BLOCK);
 }
 
-template <typename Rule, typename T> int est_apply_launch_as(const est_call *c)
+template <typename T> est_apply_args<T> est_apply_args_of(const est_call *c)
 {
     const est_op            *op    = c->node->op;
     const est_update_inputs *takes = op->update;
@@ -173,7 +179,12 @@ template <typename Rule, typename T> int est_apply_launch_as(const est_call *c)
     }
     a.packed = sizeof(T) == 4 && est_aligned(a.w) && est_aligned(a.s1) && est_aligned(a.s2) && est_aligned(a.s3) &&
                est_aligned(a.g) && (a.indices == NULL || a.cols % EST_APPLY_EACH == 0);
-    return est_batch_add(c, est_apply_launch_many<Rule, T>, a);
+    return a;
+}
+
+template <typename Rule, typename T> int est_apply_launch_as(const est_call *c)
+{
+    return est_batch_add(c, est_apply_launch_many<Rule, T>, est_apply_args_of<T>(c));
 }
 
 template <typename Rule> int est_apply_launch(const est_call *c)

@@ -21,6 +21,7 @@
     X(cublasLtMatmulDescSetAttribute)                                                                                  \
     X(cublasLtMatrixLayoutCreate)                                                                                      \
     X(cublasLtMatrixLayoutDestroy)                                                                                     \
+    X(cublasLtMatrixLayoutSetAttribute)                                                                                \
     X(cublasLtMatmulPreferenceCreate)                                                                                  \
     X(cublasLtMatmulPreferenceDestroy)                                                                                 \
     X(cublasLtMatmulPreferenceSetAttribute)                                                                            \
@@ -79,10 +80,10 @@ static cublasComputeType_t compute_type(const est_product *p)
     return est_cublaslt_tf32() && !p->full ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/* The bytes that an address is a multiple of, up to 256. */
-static uint32_t alignment_of(const void *p)
+/* The bytes that an address is a multiple of, up to 256, and those `step` elements of float32 further on. */
+static uint32_t alignment_of(const void *p, int64_t step)
 {
-    uintptr_t low = (uintptr_t)p & (~(uintptr_t)p + 1);
+    uintptr_t both = (uintptr_t)p | (uintptr_t)step * sizeof(float), low = both & (~both + 1);
 
     return low == 0 || low > 256 ? 256 : (uint32_t)low;
 }
@@ -93,6 +94,17 @@ typedef struct lt_product {
     cublasLtMatrixLayout_t     b, a, y; /* in its order */
     cublasLtMatmulPreference_t preference;
 } lt_product;
+
+/* One of a product's matrices as those of a batch. */
+static int repeat(cublasLtMatrixLayout_t layout, int64_t batch, int64_t step)
+{
+    int32_t n   = (int32_t)batch;
+    int     bad = 0;
+
+    bad |= lt_cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n, sizeof n);
+    bad |= lt_cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
+    return bad;
+}
 
 static bool describe(const est_product *p, lt_product *lt)
 {
@@ -117,6 +129,11 @@ static bool describe(const est_product *p, lt_product *lt)
     bad |= p->trans_a ? lt_cublasLtMatrixLayoutCreate(&lt->a, CUDA_R_32F, m, k, (int64_t)m)
                       : lt_cublasLtMatrixLayoutCreate(&lt->a, CUDA_R_32F, k, m, (int64_t)k);
     bad |= lt_cublasLtMatrixLayoutCreate(&lt->y, CUDA_R_32F, n, m, (int64_t)n);
+    if (p->batch > 0 && bad == 0) {
+        bad |= repeat(lt->b, p->batch, p->step_b);
+        bad |= repeat(lt->a, p->batch, p->step_a);
+        bad |= repeat(lt->y, p->batch, p->m * p->n);
+    }
     bad |= lt_cublasLtMatmulPreferenceCreate(&lt->preference);
     return bad == 0;
 }
@@ -124,7 +141,8 @@ static bool describe(const est_product *p, lt_product *lt)
 static bool choose(const est_product *p, const lt_product *lt, cublasLtMatmulAlgo_t *algo)
 {
     size_t                          bytes = EST_GEMM_WORKSPACE;
-    uint32_t                        a = alignment_of(p->b), b = alignment_of(p->a), y = alignment_of(p->y);
+    uint32_t                        a = alignment_of(p->b, p->step_b), b = alignment_of(p->a, p->step_a);
+    uint32_t                        y                   = alignment_of(p->y, p->batch > 0 ? p->m * p->n : 0);
     cublasLtMatmulHeuristicResult_t found[PROPOSED_MAX] = {};
     int                             n = 0, bad = 0, at = p->choice < PROPOSED_MAX ? p->choice : 0;
 

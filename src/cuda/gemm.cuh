@@ -24,11 +24,13 @@ typedef struct est_product {
     const void  *a, *b;
     void        *y;
     est_epilogue epilogue;
-    const void  *with;    /* the bias or the mask */
-    void        *scratch; /* est_product_scratch bytes */
-    int          choice;  /* which algorithm of cuBLASLt, of those that it proposes */
-    bool         turn;    /* a is transposed first */
-    bool         full;    /* float32 with all its bits, not TF32 */
+    const void  *with;           /* the bias or the mask */
+    void        *scratch;        /* est_product_scratch bytes */
+    int          choice;         /* which algorithm of cuBLASLt, of those that it proposes */
+    bool         turn;           /* a is transposed first */
+    bool         full;           /* float32 with all its bits, not TF32 */
+    int64_t      batch;          /* so many products, by cuBLASLt alone; 0: one */
+    int64_t      step_a, step_b; /* of a batch, elements from a matrix to the next; 0: one for all */
 } est_product;
 
 /* Whether a fits into its part of the scratch when it is transposed. */

@@ -38,6 +38,10 @@ enum {
 /* Bytes of scratch for each id whose rows are summed: a word with its place, twice. */
 #define EST_RUNS_BYTES (2 * sizeof(uint64_t))
 
+/* Where the sums of n such ids begin in scratch that also has their indices, 64 bits each at most; they are as large as
+ * the rows. */
+#define EST_SCATTER_SUMS(n) (((size_t)(n) * (EST_RUNS_BYTES + sizeof(int64_t)) + 15) / 16 * 16)
+
 /* Bytes of scratch of a product of float32 on a GPU: for sums that are split; and for the left factor, of so many
  * elements, if it may be transposed before. */
 #define EST_GEMM_WORKSPACE ((size_t)16 << 20)

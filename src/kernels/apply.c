@@ -191,6 +191,11 @@ size_t est_apply_all_scratch(const est_call *c)
     return (size_t)__builtin_popcount(c->node->op->writes) * (size_t)gradient->count * est_dtype_size(gradient->dtype);
 }
 
+size_t est_apply_places_scratch(const est_call *c)
+{
+    return (size_t)(c->in[0]->shape.rank > 0 ? c->in[0]->shape.dim[0] : 1) * sizeof(int32_t);
+}
+
 /* The update with zero gradients also changes rows with a gradient, which are then restored: so the kernel need not
  * know which rows those are. */
 void est_apply_run_all(const est_call *c, est_apply *a, const est_apply_loops *loops)

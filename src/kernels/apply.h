@@ -58,6 +58,10 @@ void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops);
 void   est_apply_run_all(const est_call *c, est_apply *a, const est_apply_loops *loops);
 size_t est_apply_all_scratch(const est_call *c);
 
+/* The same on a GPU (cuda/apply_all.cuh): which row of the gradient a row of the variable has. */
+size_t est_apply_places_scratch(const est_call *c);
+#define EST_APPLY_ALL_CUDA .scratch = est_apply_places_scratch, .fail = est_apply_fail
+
 /* Defines `name`_run and sparse_`name`_run, which is on every row, from `name`_open(c, a) and `name`_loops. */
 #define EST_APPLY_RUNS(name)                                                                                           \
     static est_status name##_run(est_call *c)                                                                          \

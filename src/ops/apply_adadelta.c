@@ -2,22 +2,18 @@
  *
  * Adadelta: a = rho a + (1 - rho) g^2, u = sqrt(d + epsilon) / sqrt(a + epsilon) g, w -= lr u,
  * d = rho d + (1 - rho) u^2. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define ADADELTA(T, suffix, sqrt_fn)                                                                                   \
-    static inline void adadelta_##suffix(T *restrict w, T *restrict a, T *restrict d, T *restrict s3,                  \
+    static inline void adadelta_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rho = k[1], rate = k[2], epsilon = k[3];                                                          \
-                                                                                                                       \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T square = rho * a[i] + rate * g[i] * g[i];                                                                \
-            T update = sqrt_fn(d[i] + epsilon) / sqrt_fn(square + epsilon) * g[i];                                     \
-            a[i]     = square;                                                                                         \
-            d[i]     = rho * d[i] + rate * update * update;                                                            \
-            w[i] -= lr * update;                                                                                       \
+            EST_ADADELTA(T, sqrt_fn)                                                                                   \
         }                                                                                                              \
     }
 ADADELTA(float, f32, __builtin_sqrtf)
@@ -29,10 +25,7 @@ static est_status adadelta_run(est_call *c)
     est_apply a;
 
     EST_TRY(est_apply_open(c, &a));
-    a.k[0] = a.in[0];
-    a.k[1] = a.in[1];
-    a.k[2] = 1 - a.in[1];
-    a.k[3] = a.in[2];
+    est_adadelta_scalars(a.in, a.n_in, false, a.k);
     est_apply_run(c->pool, &a, &adadelta_loops);
     return EST_OK;
 }
@@ -43,6 +36,7 @@ const est_op est_op_apply_adadelta = {
                  "T: {float32, float64}; use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adadelta_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_adadelta), .fail = est_apply_fail }),
     .stateful  = true,
     .writes    = 7u,
     .update    = EST_UPDATE(.gradient = 6),
@@ -54,6 +48,7 @@ const est_op est_op_sparse_apply_adadelta = {
                  "indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}; use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adadelta_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_adadelta), .fail = est_apply_fail }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 7u,

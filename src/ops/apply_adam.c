@@ -101,6 +101,7 @@ const est_op est_op_sparse_adam = {
                  "use_nesterov: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = sparse_adam_run, .prepare = adam_prepare, .scratch = est_apply_all_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_adam), .prepare = adam_prepare, EST_APPLY_ALL_CUDA }),
     .lower     = sparse_adam_lower,
     .stateful  = true,
     .writes    = 7u,

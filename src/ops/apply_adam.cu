@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adam on a GPU: ResourceApplyAdam, and EstLazyAdam, which moves the rows of a sparse gradient only. */
-#include "cuda/apply.cuh"
+ * Adam on a GPU: ResourceApplyAdam, EstLazyAdam, which moves the rows of a sparse gradient only, and EstSparseAdam,
+ * which moves every row. */
+#include "cuda/apply_all.cuh"
 #include "ops/apply_formulas.h"
 
 struct adam {
@@ -13,4 +14,9 @@ struct adam {
 EST_DEFINE_LAUNCHER(apply_adam)
 {
     return est_apply_launch<adam>(c);
+}
+
+EST_DEFINE_LAUNCHER(sparse_adam)
+{
+    return est_apply_all_launch<adam>(c);
 }

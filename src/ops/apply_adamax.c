@@ -4,36 +4,28 @@
  *
  * The power of beta1 is an input. EstSparseAdaMax moves every element, as Keras does for sparse gradients: m and v of
  * rows without a gradient decay. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define ADAMAX(T, suffix, abs_fn)                                                                                      \
-    static inline void adamax_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3,                    \
+    static inline void adamax_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                  \
                                        const T *restrict g, int64_t n, const T *restrict k)                            \
     {                                                                                                                  \
-        T rate1 = k[0], beta2 = k[1], epsilon = k[2], alpha = k[3];                                                    \
-                                                                                                                       \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T first = m[i] + rate1 * (g[i] - m[i]), size = abs_fn(g[i]);                                               \
-            T most = beta2 * v[i] > size ? beta2 * v[i] : size;                                                        \
-            m[i]   = first;                                                                                            \
-            v[i]   = most;                                                                                             \
-            w[i] -= alpha * first / (most + epsilon);                                                                  \
+            EST_ADAMAX(T, abs_fn)                                                                                      \
         }                                                                                                              \
     }
 ADAMAX(float, f32, __builtin_fabsf)
 ADAMAX(double, f64, __builtin_fabs)
 EST_APPLY_LOOPS(adamax, 0.3);
 
-/* Scalars: beta1_power, lr, beta1, beta2, epsilon. */
 static est_status adamax_open(est_call *c, est_apply *a)
 {
     EST_TRY(est_apply_open(c, a));
-    a->k[0] = 1 - a->in[2];
-    a->k[1] = a->in[3];
-    a->k[2] = a->in[4];
-    a->k[3] = a->in[1] / (1 - a->in[0]);
+    est_adamax_scalars(a->in, a->n_in, false, a->k);
     return EST_OK;
 }
 
@@ -57,6 +49,7 @@ const est_op est_op_apply_adamax = {
                  "grad: T -> (); T: {float32, float64}; use_locking: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = adamax_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_adamax), .fail = est_apply_fail }),
     .stateful  = true,
     .writes    = 7u,
     .update    = EST_UPDATE(.gradient = 8),
@@ -68,6 +61,7 @@ const est_op est_op_sparse_adamax = {
                  "grad: T, indices: Tindices -> (); T: {float32, float64}; Tindices: {int32, int64}",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = sparse_adamax_run, .scratch = est_apply_all_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_adamax), EST_APPLY_ALL_CUDA }),
     .lower     = sparse_adamax_lower,
     .stateful  = true,
     .writes    = 7u,

@@ -129,4 +129,107 @@ EST_BOTH void est_rms_prop_scalars(const double *in, int n, bool option, double 
     k[3] = in[3];
 }
 
+/* RMSprop of Keras; option: epsilon inside the root. k: 0 lr, 1 rho, 2 1 - rho, 3 epsilon, 4 epsilon inside */
+#define EST_KERAS_RMS_PROP(T, SQRT)                                                                                    \
+    T square = k[1] * s1[i] + k[2] * (g[i] * g[i]);                                                                    \
+    s1[i]    = square;                                                                                                 \
+    w[i] -= k[0] * g[i] / (SQRT(square + k[4]) + k[3]);
+
+/* Rounding may leave less than 0 under the root of a row that decays. */
+#define EST_CENTERED_KERAS_RMS_PROP(T, SQRT)                                                                           \
+    T square = k[1] * s2[i] + k[2] * (g[i] * g[i]);                                                                    \
+    T mean   = k[1] * s1[i] + k[2] * g[i];                                                                             \
+    T step   = k[0] * g[i] / (SQRT(square - mean * mean + k[4]) + k[3]);                                               \
+    s2[i]    = square;                                                                                                 \
+    s1[i]    = mean;                                                                                                   \
+    w[i] -= g[i] == 0 ? 0 : step;
+
+/* in: lr, rho, epsilon */
+EST_BOTH void est_keras_rms_prop_scalars(const double *in, int n, bool option, double *k)
+{
+    (void)n;
+    k[0] = in[0];
+    k[1] = in[1];
+    k[2] = 1 - in[1];
+    k[3] = option ? 0 : in[2];
+    k[4] = option ? in[2] : 0;
+}
+
+/* Adadelta. k: 0 lr, 1 rho, 2 1 - rho, 3 epsilon */
+#define EST_ADADELTA(T, SQRT)                                                                                          \
+    T square = k[1] * s1[i] + k[2] * g[i] * g[i];                                                                      \
+    T update = SQRT(s2[i] + k[3]) / SQRT(square + k[3]) * g[i];                                                        \
+    s1[i]    = square;                                                                                                 \
+    s2[i]    = k[1] * s2[i] + k[2] * update * update;                                                                  \
+    w[i] -= k[0] * update;
+
+/* in: lr, rho, epsilon */
+EST_BOTH void est_adadelta_scalars(const double *in, int n, bool option, double *k)
+{
+    (void)n;
+    (void)option;
+    k[0] = in[0];
+    k[1] = in[1];
+    k[2] = 1 - in[1];
+    k[3] = in[2];
+}
+
+/* Adamax. k: 0 1 - beta1, 1 beta2, 2 epsilon, 3 factor of m */
+#define EST_ADAMAX(T, ABS)                                                                                             \
+    T first = s1[i] + k[0] * (g[i] - s1[i]), size = ABS(g[i]);                                                         \
+    T most = k[1] * s2[i] > size ? k[1] * s2[i] : size;                                                                \
+    s1[i]  = first;                                                                                                    \
+    s2[i]  = most;                                                                                                     \
+    w[i] -= k[3] * first / (most + k[2]);
+
+/* in: beta1_power, lr, beta1, beta2, epsilon */
+EST_BOTH void est_adamax_scalars(const double *in, int n, bool option, double *k)
+{
+    (void)n;
+    (void)option;
+    k[0] = 1 - in[2];
+    k[1] = in[3];
+    k[2] = in[4];
+    k[3] = in[1] / (1 - in[0]);
+}
+
+/* Nadam. k: 0 1 - beta1, 1 1 - beta2, 2 epsilon, 3 factor of m, 4 factor of g, 5 factor of v */
+#define EST_NADAM(T, SQRT)                                                                                             \
+    T first  = s1[i] + k[0] * (g[i] - s1[i]);                                                                          \
+    T second = s2[i] + k[1] * (g[i] * g[i] - s2[i]);                                                                   \
+    s1[i]    = first;                                                                                                  \
+    s2[i]    = second;                                                                                                 \
+    w[i] -= (k[3] * first + k[4] * g[i]) / (SQRT(second * k[5]) + k[2]);
+
+/* in: m_factor, g_factor, beta2_power, lr, beta1, beta2, epsilon */
+EST_BOTH void est_nadam_scalars(const double *in, int n, bool option, double *k)
+{
+    (void)n;
+    (void)option;
+    k[0] = 1 - in[4];
+    k[1] = 1 - in[5];
+    k[2] = in[6];
+    k[3] = in[3] * in[0];
+    k[4] = in[3] * in[1];
+    k[5] = 1 / (1 - in[2]);
+}
+
+/* Lion. k: 0 lr, 1 beta1, 2 1 - beta1, 3 beta2, 4 1 - beta2 */
+#define EST_LION(T)                                                                                                    \
+    T way = k[1] * s1[i] + k[2] * g[i];                                                                                \
+    w[i] -= k[0] * (T)((way > 0) - (way < 0));                                                                         \
+    s1[i] = k[3] * s1[i] + k[4] * g[i];
+
+/* in: lr, beta1, beta2 */
+EST_BOTH void est_lion_scalars(const double *in, int n, bool option, double *k)
+{
+    (void)n;
+    (void)option;
+    k[0] = in[0];
+    k[1] = in[1];
+    k[2] = 1 - in[1];
+    k[3] = in[2];
+    k[4] = 1 - in[2];
+}
+
 #endif

@@ -7,36 +7,27 @@
  * With a sparse gradient ms and mg decay on every row, while only rows of the gradient move. Keras writes this in many
  * operations. Here it is one, so that the update of a worker is applied whole: between a write and a read of ms that
  * are apart, a ps task would apply that of another worker. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define KERAS_RMS_PROP(T, suffix, sqrt_fn)                                                                             \
-    static inline void rms_prop_##suffix(T *restrict w, T *restrict ms, T *restrict s2, T *restrict s3,                \
+    static inline void rms_prop_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rho = k[1], rest = k[2], epsilon = k[3], inside = k[4];                                           \
-                                                                                                                       \
         (void)s2, (void)s3;                                                                                            \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T square = rho * ms[i] + rest * (g[i] * g[i]);                                                             \
-            ms[i]    = square;                                                                                         \
-            w[i] -= lr * g[i] / (sqrt_fn(square + inside) + epsilon);                                                  \
+            EST_KERAS_RMS_PROP(T, sqrt_fn)                                                                             \
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    static inline void centered_##suffix(T *restrict w, T *restrict mg, T *restrict ms, T *restrict s3,                \
+    static inline void centered_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                \
                                          const T *restrict g, int64_t n, const T *restrict k)                          \
     {                                                                                                                  \
-        T lr = k[0], rho = k[1], rest = k[2], epsilon = k[3], inside = k[4];                                           \
-                                                                                                                       \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T square = rho * ms[i] + rest * (g[i] * g[i]);                                                             \
-            T mean   = rho * mg[i] + rest * g[i];                                                                      \
-            T step   = lr * g[i] / (sqrt_fn(square - mean * mean + inside) + epsilon);                                 \
-            ms[i]    = square;                                                                                         \
-            mg[i]    = mean;                                                                                           \
-            w[i] -= g[i] == 0 ? 0 : step; /* rounding may leave less than 0 under the root of a row that decays */     \
+            EST_CENTERED_KERAS_RMS_PROP(T, sqrt_fn)                                                                    \
         }                                                                                                              \
     }
 KERAS_RMS_PROP(float, f32, __builtin_sqrtf)
@@ -52,14 +43,8 @@ static est_status prepare(est_call *c)
 
 static est_status open_update(const est_call *c, est_apply *a)
 {
-    bool inside = c->param[0].i != 0;
-
     EST_TRY(est_apply_open(c, a));
-    a->k[0] = a->in[0];
-    a->k[1] = a->in[1];
-    a->k[2] = 1 - a->in[1];
-    a->k[3] = inside ? 0 : a->in[2];
-    a->k[4] = inside ? a->in[2] : 0;
+    est_keras_rms_prop_scalars(a->in, a->n_in, c->param[0].i != 0, a->k);
     return EST_OK;
 }
 
@@ -145,10 +130,11 @@ const est_op est_op_apply_keras_rms_prop = {
                  "epsilon_inside: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = dense_run, .prepare = prepare }),
-    .lower     = dense_lower,
-    .stateful  = true,
-    .writes    = 3u,
-    .update    = EST_UPDATE(.gradient = 5),
+    .cuda     = EST_KERNELS({ .launch = EST_LAUNCH(apply_keras_rms_prop), .prepare = prepare, .fail = est_apply_fail }),
+    .lower    = dense_lower,
+    .stateful = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 5),
 };
 
 const est_op est_op_sparse_apply_keras_rms_prop = {
@@ -157,6 +143,7 @@ const est_op est_op_sparse_apply_keras_rms_prop = {
                  "T: {float32, float64}; Tindices: {int32, int64}; epsilon_inside: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = sparse_run, .prepare = prepare, .scratch = est_apply_all_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_keras_rms_prop), .prepare = prepare, EST_APPLY_ALL_CUDA }),
     .lower     = sparse_lower,
     .stateful  = true,
     .writes    = 3u,
@@ -169,10 +156,12 @@ const est_op est_op_apply_centered_keras_rms_prop = {
                  "T: {float32, float64}; epsilon_inside: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = dense_run, .prepare = prepare }),
-    .lower     = centered_lower,
-    .stateful  = true,
-    .writes    = 7u,
-    .update    = EST_UPDATE(.gradient = 6),
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(apply_centered_keras_rms_prop), .prepare = prepare, .fail = est_apply_fail }),
+    .lower    = centered_lower,
+    .stateful = true,
+    .writes   = 7u,
+    .update   = EST_UPDATE(.gradient = 6),
 };
 
 const est_op est_op_sparse_apply_centered_keras_rms_prop = {
@@ -181,8 +170,10 @@ const est_op est_op_sparse_apply_centered_keras_rms_prop = {
                  "(); T: {float32, float64}; Tindices: {int32, int64}; epsilon_inside: bool = false",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = sparse_run, .prepare = prepare, .scratch = est_apply_all_scratch }),
-    .lower     = sparse_centered_lower,
-    .stateful  = true,
-    .writes    = 7u,
-    .update    = EST_UPDATE(.gradient = 6, .indices = 7),
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(sparse_centered_keras_rms_prop), .prepare = prepare, EST_APPLY_ALL_CUDA }),
+    .lower    = sparse_centered_lower,
+    .stateful = true,
+    .writes   = 7u,
+    .update   = EST_UPDATE(.gradient = 6, .indices = 7),
 };

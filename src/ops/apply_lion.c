@@ -4,36 +4,29 @@
  *
  * EstSparseLion moves every element, as Keras does for sparse gradients: rows without a gradient move by the sign of
  * their m, which decays. TensorFlow has neither operation. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define LION(T, suffix)                                                                                                \
-    static inline void lion_##suffix(T *restrict w, T *restrict m, T *restrict s2, T *restrict s3,                     \
+    static inline void lion_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                    \
                                      const T *restrict g, int64_t n, const T *restrict k)                              \
     {                                                                                                                  \
-        T rate = k[0], beta1 = k[1], rest1 = k[2], beta2 = k[3], rest2 = k[4];                                         \
-                                                                                                                       \
         (void)s2;                                                                                                      \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T way = beta1 * m[i] + rest1 * g[i];                                                                       \
-            w[i] -= rate * (T)((way > 0) - (way < 0));                                                                 \
-            m[i] = beta2 * m[i] + rest2 * g[i];                                                                        \
+            EST_LION(T)                                                                                                \
         }                                                                                                              \
     }
 LION(float, f32)
 LION(double, f64)
 EST_APPLY_LOOPS(lion, 0.3);
 
-/* Scalars: lr, beta1, beta2. */
 static est_status lion_open(est_call *c, est_apply *a)
 {
     EST_TRY(est_apply_open(c, a));
-    a->k[0] = a->in[0];
-    a->k[1] = a->in[1];
-    a->k[2] = 1 - a->in[1];
-    a->k[3] = a->in[2];
-    a->k[4] = 1 - a->in[2];
+    est_lion_scalars(a->in, a->n_in, false, a->k);
     return EST_OK;
 }
 
@@ -73,6 +66,7 @@ const est_op est_op_apply_lion = {
     .signature = "var: resource, m: resource, lr: T, beta1: T, beta2: T, grad: T -> (); T: {float32, float64}",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = lion_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_lion), .fail = est_apply_fail }),
     .lower     = lion_lower,
     .stateful  = true,
     .writes    = 3u,
@@ -85,6 +79,7 @@ const est_op est_op_sparse_lion = {
                  "T: {float32, float64}; Tindices: {int32, int64}",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = sparse_lion_run, .scratch = est_apply_all_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_lion), EST_APPLY_ALL_CUDA }),
     .lower     = sparse_lion_lower,
     .stateful  = true,
     .writes    = 3u,

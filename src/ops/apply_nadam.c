@@ -7,38 +7,28 @@
  *
  * EstSparseNadam moves every element, as Keras does for sparse gradients. TensorFlow has no such operation: Keras uses
  * many. */
+#include "cuda/launchers.h"
 #include "kernels/apply.h"
+#include "ops/apply_formulas.h"
 #include "ops/ops.h"
 
 #define NADAM(T, suffix, sqrt_fn)                                                                                      \
-    static inline void nadam_##suffix(T *restrict w, T *restrict m, T *restrict v, T *restrict s3,                     \
+    static inline void nadam_##suffix(T *restrict w, T *restrict s1, T *restrict s2, T *restrict s3,                   \
                                       const T *restrict g, int64_t n, const T *restrict k)                             \
     {                                                                                                                  \
-        T rate1 = k[0], rate2 = k[1], epsilon = k[2], by_m = k[3], by_g = k[4], by_v = k[5];                           \
-                                                                                                                       \
         (void)s3;                                                                                                      \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            T first  = m[i] + rate1 * (g[i] - m[i]);                                                                   \
-            T second = v[i] + rate2 * (g[i] * g[i] - v[i]);                                                            \
-            m[i]     = first;                                                                                          \
-            v[i]     = second;                                                                                         \
-            w[i] -= (by_m * first + by_g * g[i]) / (sqrt_fn(second * by_v) + epsilon);                                 \
+            EST_NADAM(T, sqrt_fn)                                                                                      \
         }                                                                                                              \
     }
 NADAM(float, f32, __builtin_sqrtf)
 NADAM(double, f64, __builtin_sqrt)
 EST_APPLY_LOOPS(nadam, 0.3);
 
-/* Scalars: m_factor, g_factor, beta2_power, lr, beta1, beta2, epsilon. */
 static est_status nadam_open(est_call *c, est_apply *a)
 {
     EST_TRY(est_apply_open(c, a));
-    a->k[0] = 1 - a->in[4];
-    a->k[1] = 1 - a->in[5];
-    a->k[2] = a->in[6];
-    a->k[3] = a->in[3] * a->in[0];
-    a->k[4] = a->in[3] * a->in[1];
-    a->k[5] = 1 / (1 - a->in[2]);
+    est_nadam_scalars(a->in, a->n_in, false, a->k);
     return EST_OK;
 }
 
@@ -74,6 +64,7 @@ const est_op est_op_apply_nadam = {
                  "beta2: T, epsilon: T, grad: T -> (); T: {float32, float64}",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = nadam_run }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_nadam), .fail = est_apply_fail }),
     .lower     = nadam_lower,
     .stateful  = true,
     .writes    = 7u,
@@ -87,6 +78,7 @@ const est_op est_op_sparse_nadam = {
                  "Tindices: {int32, int64}",
     .infer     = est_apply_infer,
     .cpu       = EST_KERNELS({ .run = sparse_nadam_run, .scratch = est_apply_all_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_nadam), EST_APPLY_ALL_CUDA }),
     .lower     = sparse_nadam_lower,
     .stateful  = true,
     .writes    = 7u,

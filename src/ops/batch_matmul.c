@@ -6,6 +6,7 @@
  * single right-hand matrix for all makes one tall product. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
@@ -190,13 +191,20 @@ static est_status batch_matmul_cpu(est_call *c)
     return EST_OK;
 }
 
+static size_t batch_matmul_cuda_scratch(const est_call *c)
+{
+    return c->out[0].dtype == EST_F32 ? est_product_scratch(false, 0) : 0;
+}
+
 const est_op est_op_batch_matmul = {
     .name      = "BatchMatMulV2",
     .signature = "x: T, y: T -> output: T; adj_x: bool = false; adj_y: bool = false; "
                  "T: {float32, float64, int32, int64}",
     .infer     = batch_matmul_infer,
     .grad      = batch_matmul_grad,
-    .cpu   = EST_KERNELS({ .run = batch_matmul_cpu, .prepare = batch_matmul_prepare, .scratch = batch_matmul_scratch }),
+    .cpu  = EST_KERNELS({ .run = batch_matmul_cpu, .prepare = batch_matmul_prepare, .scratch = batch_matmul_scratch }),
+    .cuda = EST_KERNELS(
+        { .launch = EST_LAUNCH(batch_matmul), .prepare = batch_matmul_prepare, .scratch = batch_matmul_cuda_scratch }),
     .heavy = true,
 };
 

@@ -2,6 +2,7 @@
  *
  * BroadcastTo: the tensor repeated along axes of size 1, and along new leading axes, until it has the shape. Backwards
  * the repeats are summed. */
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -51,6 +52,7 @@ const est_op est_op_broadcast_to = {
     .infer     = broadcast_to_infer,
     .grad      = broadcast_to_grad,
     .cpu       = EST_KERNELS({ .run = broadcast_to_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(broadcast_to) }),
 };
 
 est_node est_broadcast_to(est_node x, est_node shape)

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
-#include "ops/ops.h"
+#include "ops/array.h"
 
 #define BLOCKS_MAX 64 /* est_parallel_blocks() gives no more */
 
@@ -63,22 +64,36 @@ static void put_bounds(est_dtype dtype, double low, double high, char *to, size_
     }
 }
 
+/* value[0] is the element, of a float the bits of the double. */
+static est_status check_range_fail(const est_call *c, int64_t at, const int64_t *value)
+{
+    est_dtype   dtype   = c->in[0]->dtype;
+    const char *message = est_node_string(c->node, "message");
+    char        bounds[80];
+    double      number;
+
+    put_bounds(dtype, c->param[0].f, c->param[1].f, bounds, sizeof bounds);
+    memcpy(&number, value, sizeof number);
+    if (dtype == EST_I32 || dtype == EST_I64) {
+        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %" PRId64 ", %s", message, at, value[0],
+                        bounds);
+    }
+    return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %g, %s", message, at, number, bounds);
+}
+
 static est_status fail_at(const est_call *c, int64_t at)
 {
-    const est_view *x       = c->in[0];
-    const char     *message = est_node_string(c->node, "message");
-    char            bounds[80];
+    const est_view *x = c->in[0];
+    double          number;
+    int64_t         value;
 
-    put_bounds(x->dtype, c->param[0].f, c->param[1].f, bounds, sizeof bounds);
-    switch (x->dtype) {
-    case EST_I32:
-    case EST_I64:
-        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %" PRId64 ", %s", message, at,
-                        x->dtype == EST_I64 ? ((int64_t *)x->data)[at] : ((int32_t *)x->data)[at], bounds);
-    default:
-        return est_fail(EST_INVALID_ARGUMENT, "%s: element %" PRId64 " is %g, %s", message, at,
-                        x->dtype == EST_F32 ? (double)((float *)x->data)[at] : ((double *)x->data)[at], bounds);
+    if (x->dtype == EST_I32 || x->dtype == EST_I64) {
+        value = est_view_int(x, at);
+    } else {
+        number = x->dtype == EST_F32 ? (double)((float *)x->data)[at] : ((double *)x->data)[at];
+        memcpy(&value, &number, sizeof value);
     }
+    return check_range_fail(c, at, &value);
 }
 
 static est_status check_range_cpu(est_call *c)
@@ -135,8 +150,10 @@ const est_op est_op_check_range = {
     .signature = "x: T -> y: T; low: float; high: float; message: string; T: {float32, float64, int32, int64}",
     .infer     = est_infer_same_as_input,
     .grad      = check_range_grad,
-    .cpu   = EST_KERNELS({ .run = check_range_cpu, .scratch = check_range_scratch, .prepare = check_range_prepare }),
-    .lower = check_range_lower,
+    .cpu  = EST_KERNELS({ .run = check_range_cpu, .scratch = check_range_scratch, .prepare = check_range_prepare }),
+    .cuda = EST_KERNELS(
+        { .launch = EST_LAUNCH(check_range), .prepare = check_range_prepare, .fail = check_range_fail }),
+    .lower       = check_range_lower,
     .elementwise = true,
     .inplace     = 1u << 0, /* not stateful: two equal checks are one */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ClipByValue: low where t < low, high where t > high, else t. The limits broadcast to t; usually they are scalars. */
+#include "cuda/launchers.h"
 #include "kernels/broadcast.h"
 #include "kernels/vmath.h"
 #include "ops/ops.h"
@@ -78,6 +79,7 @@ const est_op est_op_clip_by_value = {
     .infer       = clip_infer,
     .grad        = clip_grad,
     .cpu         = EST_KERNELS({ .run = clip_cpu }),
+    .cuda        = EST_KERNELS({ .launch = EST_LAUNCH(clip_by_value) }),
     .elementwise = true,
     .inplace     = 1u << 0,
 };

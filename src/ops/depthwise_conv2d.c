@@ -6,6 +6,7 @@
  * along the channels, which lie side by side. */
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/conv2d.h"
 #include "ops/ops.h"
@@ -282,12 +283,22 @@ static est_status depthwise_filter_cpu(est_call *c)
     return EST_OK;
 }
 
+/* On a GPU: a result for each part of the pixels. */
+static size_t depthwise_filter_cuda_scratch(const est_call *c)
+{
+    est_conv_geometry g     = call_geometry(c, c->in[0], &c->out[0]);
+    int64_t           parts = EST_CONV_PARTS(g.n * g.oh * g.ow);
+
+    return parts > 1 ? (size_t)(parts * c->out[0].count) * est_dtype_size(c->out[0].dtype) : 0;
+}
+
 const est_op est_op_depthwise_conv2d = {
     .name      = "DepthwiseConv2dNative",
     .signature = "input: T, filter: T -> output: T; " DEPTHWISE_ATTRIBUTES,
     .infer     = depthwise_infer,
     .grad      = depthwise_grad,
     .cpu       = EST_KERNELS({ .run = depthwise_cpu, .prepare = depthwise_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(depthwise_conv2d), .prepare = depthwise_prepare }),
     .heavy     = true,
 };
 
@@ -297,7 +308,8 @@ const est_op est_op_depthwise_conv2d_backprop_input = {
     .infer     = depthwise_input_infer,
     .grad      = depthwise_input_grad,
     .cpu       = EST_KERNELS({ .run = depthwise_input_cpu, .prepare = depthwise_input_prepare }),
-    .heavy     = true,
+    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(depthwise_conv2d_backprop_input), .prepare = depthwise_input_prepare }),
+    .heavy = true,
 };
 
 const est_op est_op_depthwise_conv2d_backprop_filter = {
@@ -307,6 +319,9 @@ const est_op est_op_depthwise_conv2d_backprop_filter = {
     .grad      = depthwise_filter_grad,
     .cpu       = EST_KERNELS(
               { .run = depthwise_filter_cpu, .scratch = depthwise_filter_scratch, .prepare = depthwise_filter_prepare }),
+    .cuda  = EST_KERNELS({ .launch  = EST_LAUNCH(depthwise_conv2d_backprop_filter),
+                           .scratch = depthwise_filter_cuda_scratch,
+                           .prepare = depthwise_filter_prepare }),
     .heavy = true,
 };
 

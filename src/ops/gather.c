@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -143,20 +144,21 @@ static void job_dims(gather_job *job, const est_shape *params, const est_view *i
     job->inner   = (size_t)est_shape_product(params, at + 1, params->rank) * element;
 }
 
-/* "indices[3,1] = 12": the place of element i. */
-static est_status bad_index(const est_view *indices, int64_t i, int64_t rows)
+/* "indices[3,1] = 12": element `place`, value[0], is no row of value[1]. Also est_kernel.fail. */
+static est_status bad_index(const est_call *c, int64_t place, const int64_t *value)
 {
-    char    text[128] = "";
-    int64_t strides[EST_RANK_MAX], rest = i;
-    int     used = 0;
+    const est_shape *shape     = &c->in[1]->shape;
+    char             text[128] = "";
+    int64_t          strides[EST_RANK_MAX], rest = place;
+    int              used = 0;
 
-    est_shape_strides(&indices->shape, strides);
-    for (int k = 0; k < indices->shape.rank && used < 100; k++) {
+    est_shape_strides(shape, strides);
+    for (int k = 0; k < shape->rank && used < 100; k++) {
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%" PRId64, k > 0 ? "," : "[", rest / strides[k]);
         rest %= strides[k];
     }
     return est_fail(EST_INVALID_ARGUMENT, "indices%s%s = %" PRId64 " is not in [0, %" PRId64 ")", text,
-                    used > 0 ? "]" : "", est_view_int(indices, i), rows);
+                    used > 0 ? "]" : "", value[0], value[1]);
 }
 
 /* A pass of its own: it is fast because it only asks whether anything is wrong, and the copy then needs no checks. */
@@ -165,9 +167,10 @@ static est_status bad_index(const est_view *indices, int64_t i, int64_t rows)
 #define ANY_TOO_LARGE(T)                                                                                               \
     for (int64_t i = 0; i < indices->count; i++) bad |= ((const T *)indices->data)[i] >= rows
 
-static est_status check_indices(const est_view *indices, int64_t rows, bool negative_allowed)
+static est_status check_indices(const est_call *c, int64_t rows, bool negative_allowed)
 {
-    bool bad = false;
+    const est_view *indices = c->in[1];
+    bool            bad     = false;
 
     if (negative_allowed && indices->dtype == EST_I64) {
         ANY_TOO_LARGE(int64_t);
@@ -181,7 +184,7 @@ static est_status check_indices(const est_view *indices, int64_t rows, bool nega
     for (int64_t i = 0; bad && i < indices->count; i++) {
         int64_t at = est_view_int(indices, i);
 
-        if (at >= rows || (at < 0 && !negative_allowed)) return bad_index(indices, i, rows);
+        if (at >= rows || (at < 0 && !negative_allowed)) return bad_index(c, i, (int64_t[]){ at, rows });
     }
     return EST_OK;
 }
@@ -231,7 +234,7 @@ static void gather_slices(void *arg, int64_t begin, int64_t end, int64_t block)
 
 static est_status run_gather(est_call *c, gather_job *job)
 {
-    EST_TRY(check_indices(job->indices, job->rows, job->negative_is_zero));
+    EST_TRY(check_indices(c, job->rows, job->negative_is_zero));
     job->dst = c->out[0].data;
     job->src = c->in[0]->data;
     if (c->out[0].count == 0) return EST_OK;
@@ -262,6 +265,7 @@ const est_op est_op_gather_v2 = {
     .infer     = gather_infer,
     .grad      = gather_grad,
     .cpu       = EST_KERNELS({ .run = gather_cpu, .prepare = prepare_batch_dims }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(gather_v2), .prepare = prepare_batch_dims, .fail = bad_index }),
 };
 
 est_node est_gather(est_node params, est_node indices, int axis)
@@ -317,7 +321,7 @@ static est_status gather_grad_cpu(est_call *c)
                                             : scatter_add_i64;
 
     job_dims(&job, &c->in[0]->shape, c->in[1], est_view_int(c->in[3], 0), c->param[0].i, est_dtype_size(dtype));
-    EST_TRY(check_indices(job.indices, job.rows, false));
+    EST_TRY(check_indices(c, job.rows, false));
     if (c->out[0].count == 0) return EST_OK;
     est_parallel_for(c->pool, job.batch * job.outer, 1,
                      0.15 * (double)((job.rows + 2 * job.picks) * (int64_t)job.inner), add, &job);
@@ -368,6 +372,7 @@ const est_op est_op_gather_grad = {
     .infer      = gather_grad_infer,
     .grad       = gather_grad_grad,
     .cpu        = EST_KERNELS({ .run = gather_grad_cpu, .prepare = prepare_batch_dims }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(gather_grad), .prepare = prepare_batch_dims, .fail = bad_index }),
     .lower      = gather_grad_lower,
     .shape_only = 1u << 0,
 };
@@ -424,5 +429,6 @@ const est_op est_op_gather_or_zero = {
     .infer     = gather_or_zero_infer,
     .grad      = gather_or_zero_grad,
     .cpu       = EST_KERNELS({ .run = gather_or_zero_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(gather_or_zero), .fail = bad_index }),
     .lower     = gather_or_zero_lower,
 };

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/array.h"
 
@@ -56,6 +57,14 @@ static void band_rows(void *arg, int64_t begin, int64_t end, int64_t block)
     }
 }
 
+/* A limit, num_lower (0) or num_upper, of value[0] where value[1] is the most. */
+static est_status band_fail(const est_call *c, int64_t place, const int64_t *value)
+{
+    (void)c;
+    return est_fail(EST_INVALID_ARGUMENT, "num_%s is %" PRId64 ", and the matrices have %" PRId64 " %s",
+                    place == 0 ? "lower" : "upper", value[0], value[1], place == 0 ? "rows" : "columns");
+}
+
 static est_status band_cpu(est_call *c)
 {
     const est_shape *shape = &c->in[0]->shape;
@@ -68,10 +77,7 @@ static est_status band_cpu(est_call *c)
         int64_t most = k == 0 ? b.m : b.n;
 
         limit[k] = est_view_int(c->in[1 + k], 0);
-        if (limit[k] > most) {
-            return est_fail(EST_INVALID_ARGUMENT, "num_%s is %" PRId64 ", and the matrices have %" PRId64 " %s",
-                            k == 0 ? "lower" : "upper", limit[k], most, k == 0 ? "rows" : "columns");
-        }
+        if (limit[k] > most) return band_fail(c, k, (int64_t[]){ limit[k], most });
         if (limit[k] < 0) limit[k] = most;
     }
     b.lower = limit[0];
@@ -87,4 +93,5 @@ const est_op est_op_matrix_band_part = {
     .infer     = band_infer,
     .grad      = band_grad,
     .cpu       = EST_KERNELS({ .run = band_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(matrix_band_part), .fail = band_fail }),
 };

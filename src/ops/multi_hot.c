@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/ragged.h"
 #include "ops/array.h"
@@ -58,6 +59,17 @@ static est_status multi_hot_cpu(est_call *c)
     return EST_OK;
 }
 
+/* What a GPU has found (ops/multi_hot.cu): `place` is a row, or one behind the last for the end; below 0: the start. */
+static est_status multi_hot_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    int64_t rows = c->out[0].shape.dim[0];
+
+    return est_splits_wrong(place < 0       ? EST_SPLITS_START
+                            : place == rows ? EST_SPLITS_END
+                                            : place,
+                            value[0], value[1], c->in[IDS]->count);
+}
+
 static void multi_hot_lower(const est_node_def *node, est_graph *graph, const est_node *in, est_node *out)
 {
     est_node one = est_scalar(graph, EST_I64, 1), none = est_scalar(graph, EST_I64, -1);
@@ -78,6 +90,7 @@ const est_op est_op_multi_hot = {
                  "Tids: {int32, int64}",
     .infer     = multi_hot_infer,
     .cpu       = EST_KERNELS({ .run = multi_hot_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(multi_hot), .fail = multi_hot_fail }),
     .lower     = multi_hot_lower,
 };
 

@@ -4,6 +4,7 @@
  * index outside [0, depth) gives off_value only. */
 #include <inttypes.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
@@ -85,6 +86,7 @@ const est_op est_op_one_hot = {
                  "T: {float32, float64, int32, int64, uint8, bool}; TI: {uint8, int32, int64} = int64",
     .infer     = one_hot_infer,
     .cpu       = EST_KERNELS({ .run = one_hot_cpu, .prepare = one_hot_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(one_hot), .prepare = one_hot_prepare }),
 };
 
 est_node est_one_hot(est_node indices, int64_t depth, double on, double off, int axis)

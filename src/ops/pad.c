@@ -4,6 +4,7 @@
  * of dy is what came from the input; the rest came from the value. */
 #include <inttypes.h>
 
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -110,6 +111,7 @@ const est_op est_op_pad = {
     .infer     = pad_infer,
     .grad      = pad_grad,
     .cpu       = EST_KERNELS({ .run = pad_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(pad) }),
 };
 
 const est_op est_op_pad_v2 = {
@@ -119,6 +121,7 @@ const est_op est_op_pad_v2 = {
     .infer     = pad_infer,
     .grad      = pad_grad,
     .cpu       = EST_KERNELS({ .run = pad_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(pad) }),
 };
 
 est_node est_pad(est_node x, est_i64s paddings, double value)

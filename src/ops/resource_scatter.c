@@ -7,7 +7,10 @@
  * calls are cut by target: every lane walks all indices and takes the rows that are its own. */
 #include <string.h>
 
+#include "cuda/launchers.h"
+#include "kernels/apply.h"
 #include "kernels/copy_on_write.h"
+#include "kernels/distinct.h"
 #include "kernels/lazy_rows.h"
 #include "kernels/parallel.h"
 #include "kernels/variable_access.h"
@@ -124,6 +127,29 @@ SCATTER_TYPES(add, +=)
 SCATTER_TYPES(sub, -=)
 SCATTER_TYPES(update, =)
 
+/* On a GPU, where variables of integers never are. */
+static bool sum_cuda_accepts(const est_call *c)
+{
+    return (c->in[2]->dtype == EST_F32 || c->in[2]->dtype == EST_F64) && c->in[2]->shape.rank > 0 &&
+           c->in[1]->count <= EST_DISTINCT_MAX;
+}
+
+static size_t sum_cuda_scratch(const est_call *c)
+{
+    return EST_SCATTER_SUMS(c->in[1]->count) + (size_t)c->in[2]->count * est_dtype_size(c->in[2]->dtype);
+}
+
+static bool update_cuda_accepts(const est_call *c)
+{
+    return c->in[2]->dtype == EST_F32 || c->in[2]->dtype == EST_F64;
+}
+
+#define SUM_CUDA(name)                                                                                                 \
+    EST_KERNELS({ .launch  = EST_LAUNCH(name),                                                                         \
+                  .accepts = sum_cuda_accepts,                                                                         \
+                  .scratch = sum_cuda_scratch,                                                                         \
+                  .fail    = est_apply_fail })
+
 #define SIGNATURE                                                                                                      \
     "resource: resource, indices: Tindices, updates: dtype -> (); dtype: {float32, float64, int32, int64}; "           \
     "Tindices: {int32, int64}"
@@ -133,6 +159,7 @@ const est_op est_op_resource_scatter_add = {
     .signature = SIGNATURE,
     .infer     = scatter_infer,
     .cpu       = EST_KERNELS({ .run = add_cpu }),
+    .cuda      = SUM_CUDA(resource_scatter_add),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
@@ -144,6 +171,7 @@ const est_op est_op_resource_scatter_sub = {
     .signature = SIGNATURE,
     .infer     = scatter_infer,
     .cpu       = EST_KERNELS({ .run = sub_cpu }),
+    .cuda      = SUM_CUDA(resource_scatter_sub),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,
@@ -155,6 +183,10 @@ const est_op est_op_resource_scatter_update = {
     .signature = SIGNATURE,
     .infer     = scatter_infer,
     .cpu       = EST_KERNELS({ .run = update_cpu }),
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(resource_scatter_update),
+                               .accepts = update_cuda_accepts,
+                               .scratch = est_apply_places_scratch,
+                               .fail    = est_apply_fail }),
     .stateful  = true,
     .by_rows   = true,
     .writes    = 1u << 0,

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
+#include "kernels/distinct.h"
 #include "kernels/parallel.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -74,13 +76,20 @@ SUM_SEGMENTS(double, f64)
 SUM_SEGMENTS(int32_t, i32)
 SUM_SEGMENTS(int64_t, i64)
 
-static est_status check_ids(const est_view *ids, int64_t segments)
+/* Element `place` of the ids is value[0], and there are value[1] segments. */
+static est_status segment_fail(const est_call *c, int64_t place, const int64_t *value)
 {
-    for (int64_t i = 0; i < ids->count; i++) {
-        if (est_view_int(ids, i) >= segments) {
-            return est_fail(EST_INVALID_ARGUMENT, "segment_ids element %" PRId64 " = %" PRId64 " is not below %" PRId64,
-                            i, est_view_int(ids, i), segments);
-        }
+    (void)c;
+    return est_fail(EST_INVALID_ARGUMENT, "segment_ids element %" PRId64 " = %" PRId64 " is not below %" PRId64, place,
+                    value[0], value[1]);
+}
+
+static est_status check_ids(const est_call *c, int64_t segments)
+{
+    for (int64_t i = 0; i < c->in[1]->count; i++) {
+        int64_t id = est_view_int(c->in[1], i);
+
+        if (id >= segments) return segment_fail(c, i, (int64_t[]){ id, segments });
     }
     return EST_OK;
 }
@@ -101,12 +110,23 @@ static est_status segment_sum_cpu(est_call *c)
 
     job.segments = c->out[0].shape.dim[0];
     job.width    = est_shape_product(&c->out[0].shape, 1, c->out[0].shape.rank);
-    EST_TRY(check_ids(job.ids, job.segments));
+    EST_TRY(check_ids(c, job.segments));
     if (c->out[0].count == 0) return EST_OK;
     job.blocks = job.width >= WIDE_ROW && job.segments >= BLOCKS ? BLOCKS : 1;
     ns         = (double)c->out[0].count * 0.1 + (double)job.ids->count * (1 + 0.3 * (double)job.width);
     est_parallel_for(c->pool, job.blocks, 1, ns / (double)job.blocks, sum, &job);
     return EST_OK;
+}
+
+/* On a GPU: cuda/rows.cuh. */
+static size_t segment_sum_cuda_scratch(const est_call *c)
+{
+    return EST_SCATTER_SUMS(c->in[1]->count) + (size_t)c->in[0]->count * est_dtype_size(c->in[0]->dtype);
+}
+
+static bool segment_sum_cuda_accepts(const est_call *c)
+{
+    return (c->out[0].dtype == EST_F32 || c->out[0].dtype == EST_F64) && c->in[1]->count <= EST_DISTINCT_MAX;
 }
 
 const est_op est_op_unsorted_segment_sum = {
@@ -117,6 +137,10 @@ const est_op est_op_unsorted_segment_sum = {
     .infer     = segment_sum_infer,
     .grad      = segment_sum_grad,
     .cpu       = EST_KERNELS({ .run = segment_sum_cpu }),
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(unsorted_segment_sum),
+                               .accepts = segment_sum_cuda_accepts,
+                               .scratch = segment_sum_cuda_scratch,
+                               .fail    = segment_fail }),
 };
 
 est_node est_unsorted_segment_sum(est_node x, est_node ids, est_node n_segments)

@@ -3,6 +3,7 @@
  * Slice: the box of `size` elements per axis that starts at `begin`; a size of -1 reaches to the end of the axis. */
 #include <inttypes.h>
 
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -100,6 +101,14 @@ static void slice_grad(est_grad *g)
                                               (est_strided_slice_options){ .end_mask = end_mask });
 }
 
+/* Axis `place` cannot be read from value[0] on. */
+static est_status slice_fail(const est_call *c, int64_t place, const int64_t *value)
+{
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "slice of %" PRId64 " from %" PRId64 " does not fit axis %" PRId64 " of size %" PRId64,
+                    c->out[0].shape.dim[place], value[0], place, c->in[0]->shape.dim[place]);
+}
+
 static est_status slice_cpu(est_call *c)
 {
     const est_view *x       = c->in[0];
@@ -113,11 +122,7 @@ static est_status slice_cpu(est_call *c)
     for (int i = 0; i < x->shape.rank; i++) {
         int64_t begin = est_view_int(c->in[1], i);
 
-        if (begin < 0 || begin > x->shape.dim[i] - y->shape.dim[i]) {
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "slice of %" PRId64 " from %" PRId64 " does not fit axis %d of size %" PRId64,
-                            y->shape.dim[i], begin, i, x->shape.dim[i]);
-        }
+        if (begin < 0 || begin > x->shape.dim[i] - y->shape.dim[i]) return slice_fail(c, i, &begin);
         offset += begin * from[i];
         est_strided_push(&layout, y->shape.dim[i], from[i], to[i]);
     }
@@ -133,6 +138,7 @@ const est_op est_op_slice = {
     .infer     = slice_infer,
     .grad      = slice_grad,
     .cpu       = EST_KERNELS({ .run = slice_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(slice), .fail = slice_fail }),
 };
 
 est_node est_slice(est_node x, est_i64s begin, est_i64s size)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Split: equal parts of a tensor along an axis; backwards they are concatenated again. */
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -42,12 +43,18 @@ static est_status split_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool split_cuda_accepts(const est_call *c)
+{
+    return c->n_out <= EST_STRIPS_MAX;
+}
+
 const est_op est_op_split = {
     .name      = "Split",
     .signature = "split_dim: int32, value: T -> output: num_split*T; num_split: int; T: type",
     .infer     = split_infer,
     .grad      = split_grad,
     .cpu       = EST_KERNELS({ .run = split_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(split), .accepts = split_cuda_accepts }),
 };
 
 void est_split(est_node x, int n, int axis, est_node *out)

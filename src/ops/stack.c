@@ -3,6 +3,7 @@
  * Pack: tensors of one shape stacked along a new axis. Unpack: a tensor taken apart along an axis. Each is the other's
  * gradient. */
 #include "base/argument.h"
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -68,12 +69,18 @@ static est_status pack_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool pack_cuda_accepts(const est_call *c)
+{
+    return c->n_in <= EST_STRIPS_MAX;
+}
+
 const est_op est_op_pack = {
     .name      = "Pack",
     .signature = "values: N*T -> output: T; N: int; T: type; axis: int = 0",
     .infer     = pack_infer,
     .grad      = pack_grad,
     .cpu       = EST_KERNELS({ .run = pack_cpu, .prepare = pack_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(pack), .accepts = pack_cuda_accepts, .prepare = pack_prepare }),
 };
 
 est_node est_pack(est_nodes parts, int axis)
@@ -139,12 +146,18 @@ static est_status unpack_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool unpack_cuda_accepts(const est_call *c)
+{
+    return c->n_out <= EST_STRIPS_MAX;
+}
+
 const est_op est_op_unpack = {
     .name      = "Unpack",
     .signature = "value: T -> output: num*T; num: int; T: type; axis: int = 0",
     .infer     = unpack_infer,
     .grad      = unpack_grad,
     .cpu       = EST_KERNELS({ .run = unpack_cpu, .prepare = unpack_prepare }),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(unpack), .accepts = unpack_cuda_accepts, .prepare = unpack_prepare }),
 };
 
 void est_unpack(est_node x, int n, int axis, est_node *out)

@@ -8,8 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
+#include "ops/slice_bounds.h"
 #include "tensor/shape.h"
 
 #define ENTRIES_MAX EST_VALUE_MAX
@@ -29,22 +31,10 @@ typedef struct spec {
     est_shape out;
 } spec;
 
-static bool has(int64_t mask, int i)
+static est_status no_such_index(int64_t index, int64_t axis, int64_t dim)
 {
-    return (mask >> i & 1) != 0;
-}
-
-static int64_t clamp(int64_t x, int64_t low, int64_t high)
-{
-    return x < low ? low : x > high ? high : x;
-}
-
-/* One bound as an index: negative counts from the end, out of range is cut to what exists. */
-static int64_t bound(int64_t given, int64_t dim, int64_t stride)
-{
-    int64_t at = given < 0 ? given + dim : given;
-
-    return stride > 0 ? clamp(at, 0, dim) : clamp(at, -1, dim - 1);
+    return est_fail(EST_INVALID_ARGUMENT, "index %" PRId64 " is out of range for axis %" PRId64 " of size %" PRId64,
+                    index, axis, dim);
 }
 
 /* x[begin]: the one element; the axis goes. */
@@ -59,10 +49,7 @@ static est_status pick_one(const entries *e, int i, int axis, int64_t dim, spec 
                         "entry %d picks one element and must have a positive stride, not %" PRId64, i, e->stride[i]);
     }
     if (dim < 0 || at == EST_VALUE_UNKNOWN) return EST_OK;
-    if (at < -dim || at >= dim) {
-        return est_fail(EST_INVALID_ARGUMENT, "index %" PRId64 " is out of range for axis %d of size %" PRId64, at,
-                        axis, dim);
-    }
+    if (at < -dim || at >= dim) return no_such_index(at, axis, dim);
     s->first[axis] = at < 0 ? at + dim : at;
     return EST_OK;
 }
@@ -70,30 +57,18 @@ static est_status pick_one(const entries *e, int i, int axis, int64_t dim, spec 
 /* begin:end:stride of one axis. */
 static est_status pick_range(const entries *e, int i, int axis, int64_t dim, spec *s)
 {
-    int64_t stride = e->stride[i], begin = e->begin[i], end = e->end[i], span;
+    int64_t stride   = e->stride[i];
+    bool    from_end = est_slice_has(e->begin_mask, i), to_end = est_slice_has(e->end_mask, i);
 
     s->length[axis] = -1;
     if (stride == EST_VALUE_UNKNOWN) return EST_OK;
     if (stride == 0) return est_fail(EST_INVALID_ARGUMENT, "the stride of entry %d is 0", i);
     s->stride[axis] = stride;
     if (dim < 0) return EST_OK; /* bounds are cut to the axis, so without its size nothing is sure */
-    if (has(e->begin_mask, i)) {
-        begin = stride > 0 ? 0 : dim - 1;
-    } else if (begin == EST_VALUE_UNKNOWN) {
-        return EST_OK;
-    } else {
-        begin = bound(begin, dim, stride);
-    }
-    if (has(e->end_mask, i)) {
-        end = stride > 0 ? dim : -1;
-    } else if (end == EST_VALUE_UNKNOWN) {
-        return EST_OK;
-    } else {
-        end = bound(end, dim, stride);
-    }
-    span            = stride > 0 ? end - begin : begin - end;
-    s->first[axis]  = begin;
-    s->length[axis] = span <= 0 ? 0 : (span - 1) / (stride > 0 ? stride : -stride) + 1;
+    if (!from_end && e->begin[i] == EST_VALUE_UNKNOWN) return EST_OK;
+    if (!to_end && e->end[i] == EST_VALUE_UNKNOWN) return EST_OK;
+    s->first[axis]  = est_slice_first(e->begin[i], from_end, stride, dim);
+    s->length[axis] = est_slice_length(s->first[axis], e->end[i], to_end, stride, dim);
     return EST_OK;
 }
 
@@ -122,9 +97,10 @@ static est_status make_spec(const entries *e, const est_shape *in, spec *s)
     memset(s, 0, sizeof *s);
     s->rank = in->rank;
     for (int i = 0; i < e->n; i++) {
-        if (has(e->ellipsis_mask, i) && ellipsis) return est_fail(EST_INVALID_ARGUMENT, "more than one ellipsis");
-        ellipsis = ellipsis || has(e->ellipsis_mask, i);
-        used += !has(e->ellipsis_mask, i) && !has(e->new_axis_mask, i);
+        if (est_slice_has(e->ellipsis_mask, i) && ellipsis)
+            return est_fail(EST_INVALID_ARGUMENT, "more than one ellipsis");
+        ellipsis = ellipsis || est_slice_has(e->ellipsis_mask, i);
+        used += !est_slice_has(e->ellipsis_mask, i) && !est_slice_has(e->new_axis_mask, i);
     }
     if (used > in->rank) {
         char text[EST_SHAPE_TEXT_MAX];
@@ -135,15 +111,15 @@ static est_status make_spec(const entries *e, const est_shape *in, spec *s)
     for (int i = 0; i <= e->n; i++) {
         bool rest = i == e->n; /* axes after the last entry are taken whole, as if an ellipsis stood there */
 
-        if (rest || has(e->ellipsis_mask, i)) {
+        if (rest || est_slice_has(e->ellipsis_mask, i)) {
             int n = rest ? in->rank - axis : in->rank - used;
             for (int k = 0; k < n; k++, axis++) {
                 pick_all(axis, in->dim[axis], s);
                 EST_TRY(push_out(&s->out, s->length[axis]));
             }
-        } else if (has(e->new_axis_mask, i)) {
+        } else if (est_slice_has(e->new_axis_mask, i)) {
             EST_TRY(push_out(&s->out, 1));
-        } else if (has(e->shrink_axis_mask, i)) {
+        } else if (est_slice_has(e->shrink_axis_mask, i)) {
             EST_TRY(pick_one(e, i, axis, in->dim[axis], s));
             axis++;
         } else {
@@ -307,6 +283,12 @@ static est_status strided_slice_cpu(est_call *c)
     return EST_OK;
 }
 
+/* An entry picks element value[0] of axis `place`. */
+static est_status strided_slice_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    return no_such_index(value[0], place, c->in[0]->shape.dim[place]);
+}
+
 #define MASKS_AS_ATTRS(m)                                                                                              \
     EST_ATTRS(est_attr_int("begin_mask", (m).begin_mask), est_attr_int("end_mask", (m).end_mask),                      \
               est_attr_int("ellipsis_mask", (m).ellipsis_mask), est_attr_int("new_axis_mask", (m).new_axis_mask),      \
@@ -323,6 +305,7 @@ const est_op est_op_strided_slice = {
     .infer     = strided_slice_infer,
     .grad      = strided_slice_grad,
     .cpu       = EST_KERNELS({ .run = strided_slice_cpu, .prepare = prepare_masks }),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(strided_slice), .prepare = prepare_masks, .fail = strided_slice_fail }),
 };
 
 /* --- StridedSliceGrad --------------------------------------------------------------------------------------------- */
@@ -370,6 +353,11 @@ static est_status slice_back_cpu(est_call *c)
     return EST_OK;
 }
 
+static est_status slice_back_fail(const est_call *c, int64_t place, const int64_t value[2])
+{
+    return no_such_index(value[0], place, c->out[0].shape.dim[place]);
+}
+
 const est_op est_op_strided_slice_grad = {
     .name      = "StridedSliceGrad",
     .signature = "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T; "
@@ -377,6 +365,8 @@ const est_op est_op_strided_slice_grad = {
     .infer     = slice_back_infer,
     .grad      = slice_back_grad,
     .cpu       = EST_KERNELS({ .run = slice_back_cpu, .prepare = prepare_masks }),
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(strided_slice_grad), .prepare = prepare_masks, .fail = slice_back_fail }),
 };
 
 /* --- builders ----------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
@@ -98,6 +99,7 @@ const est_op est_op_tile = {
     .infer     = tile_infer,
     .grad      = tile_grad,
     .cpu       = EST_KERNELS({ .run = tile_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(tile) }),
 };
 
 est_node est_tile(est_node x, est_i64s multiples)
@@ -222,5 +224,6 @@ const est_op est_op_tile_grad = {
     .infer     = tile_grad_infer,
     .grad      = tile_grad_grad,
     .cpu       = EST_KERNELS({ .run = tile_grad_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(tile_grad) }),
     .lower     = tile_grad_lower,
 };

@@ -3,6 +3,7 @@
  * Transpose: axis i of the result is axis perm[i] of x. InvertPermutation gives the permutation that undoes it. */
 #include <inttypes.h>
 
+#include "cuda/launchers.h"
 #include "kernels/strided.h"
 #include "ops/array.h"
 #include "tensor/shape.h"
@@ -88,6 +89,7 @@ const est_op est_op_transpose = {
     .infer     = transpose_infer,
     .grad      = transpose_grad,
     .cpu       = EST_KERNELS({ .run = transpose_cpu }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(transpose) }),
 };
 
 est_node est_transpose(est_node x, est_i64s permutation)

@@ -78,6 +78,14 @@ template <typename T> static inline T atomicExch(T *at, T value)
     return before;
 }
 
+template <typename T> static inline T atomicMax(T *at, T value)
+{
+    T before = *at;
+
+    if (before < value) *at = value;
+    return before;
+}
+
 static inline void __threadfence(void) {}
 static inline void __threadfence_system(void) {}
 
