@@ -153,10 +153,15 @@ static est_status compare_runs(const char *killed, const char *undisturbed, bool
 int main(int argc, char **argv)
 {
     char        temporary[] = "/tmp/estoc-resume-XXXXXX", killed[512], undisturbed[512];
-    const char *dir         = argc > 1 ? argv[1] : mkdtemp(temporary);
+    const char *dir         = argc > 1 ? argv[1] : NULL;
     int         how         = 0;
     bool        same        = false;
 
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+        fprintf(stderr, "usage: resume [new-directory]\n");
+        return 2;
+    }
+    if (dir == NULL) dir = mkdtemp(temporary);
     if (dir == NULL) {
         perror(temporary);
         return 1;

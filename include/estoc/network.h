@@ -361,8 +361,8 @@ EST_API int64_t est_network_count_params(const est_network *network);
  * "runs/a/weights" makes weights.index and weights.data-...), and names it in the file `checkpoint` beside it. It has
  * an object graph in which layers are in order of their first call: Keras' model.load_weights(path) and
  * tf.train.Checkpoint(model=model).restore(path) restore it into a model of the same layers. Builds the network, if
- * need be. EST_UNIMPLEMENTED: it has a dynamic embedding, which only a saver saves. EST_FAILED_PRECONDITION: a variable
- * is NaN. */
+ * need be. EST_UNIMPLEMENTED: it has a dynamic embedding, which only a saver saves, or the path ends with .h5, .hdf5 or
+ * .keras, as est_network_save has it, too. EST_FAILED_PRECONDITION: a variable is NaN. */
 EST_API EST_MUST_CHECK est_status est_network_save_weights(est_network *network, const char *path);
 
 typedef struct est_load_weights_options {

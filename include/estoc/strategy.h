@@ -136,7 +136,7 @@ typedef struct est_multi_worker_mirrored_options {
 EST_API EST_MUST_CHECK est_status est_multi_worker_mirrored_strategy(const est_multi_worker_mirrored_options *options,
                                                                      est_strategy                           **out);
 
-/* tf.distribute.TPUStrategy: Estoc computes on CPUs only, so this always fails with EST_UNIMPLEMENTED. The error names
+/* tf.distribute.TPUStrategy: Estoc has no device for TPUs, so this always fails with EST_UNIMPLEMENTED. The error names
  * the strategies that take its place; docs/strategies.md says what TPUs would need. */
 EST_API EST_MUST_CHECK est_status est_tpu_strategy(est_strategy **out);
 

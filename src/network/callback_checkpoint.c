@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "estoc/checkpoint.h"
 #include "network/callbacks.h"
+#include "network/network.h"
 #include "nn/optimizer.h"
 #include "ops/ops.h"
 #include "runtime/session.h"
@@ -285,6 +286,7 @@ static est_status fill(checkpoint *own, const char *path)
         return est_fail(EST_INVALID_ARGUMENT, "model checkpoint: save_freq is %" PRId64 "; write a number of steps",
                         own->o.save_freq);
     }
+    EST_TRY(est_network_check_name(path));
     own->path = est_strdup(path);
     if (own->path == NULL) return est_no_memory();
     return est_monitor_init(&own->monitor, monitor, own->o.mode, 0);

@@ -265,6 +265,9 @@ EST_MUST_CHECK est_status est_network_measure_shards(est_network *network, const
 /* Fails because a variable that is to be written is NaN. */
 EST_MUST_CHECK est_status est_network_fail_nan(const char *variable);
 
+/* Fails for a name by which Keras takes another format than TensorFlow's. */
+EST_MUST_CHECK est_status est_network_check_name(const char *path);
+
 /* --- history.c ---------------------------------------------------------------------------------------------------- */
 
 EST_MUST_CHECK est_status est_history_create(est_history **out);

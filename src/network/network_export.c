@@ -2,6 +2,8 @@
  *
  * A network as a SavedModel: the model is built once more, over a serving input of the network's inputs, and written as
  * an Estimator's exports are. */
+#include <string.h>
+
 #include "base/argument.h"
 #include "estimator/estimator.h"
 #include "estimator/export.h"
@@ -33,6 +35,24 @@ est_status est_network_fail_nan(const char *variable)
                     variable);
 }
 
+est_status est_network_check_name(const char *path)
+{
+    static const char *const others[] = { ".h5", ".hdf5", ".keras" };
+    size_t                   size     = strlen(path);
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        size_t n = strlen(others[i]);
+
+        if (size < n || strcmp(path + size - n, others[i]) != 0) continue;
+        return est_fail(
+            EST_UNIMPLEMENTED,
+            "%s: weights are written as checkpoints and models as SavedModels, which Keras reads, and not as "
+            "%s files; leave the ending out",
+            path, others[i]);
+    }
+    return EST_OK;
+}
+
 /* The model of the export, and a session with the values of the network. */
 static est_status build(est_network *network, est_serving_input *input, est_export_model *e)
 {
@@ -62,6 +82,7 @@ est_status est_network_save(est_network *network, const char *dir)
 
     EST_REQUIRE(network);
     EST_REQUIRE(dir);
+    EST_TRY(est_network_check_name(dir));
     EST_TRY(est_network_build_now(network));
     EST_TRY(est_network_connect(network));
     EST_TRY(est_model_create(EST_PREDICT, &config, NULL, NULL, network->seed, &e.model));

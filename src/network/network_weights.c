@@ -293,6 +293,7 @@ est_status est_network_save_weights(est_network *network, const char *path)
 
     EST_REQUIRE(network);
     EST_REQUIRE(path);
+    EST_TRY(est_network_check_name(path));
     EST_TRY(est_network_build_now(network));
     EST_TRY(est_network_connect(network));
     status = list_weights(network, &w);

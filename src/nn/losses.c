@@ -58,10 +58,11 @@ bool est_loss_numbers(est_node *labels, est_node predictions)
     if (!are_numbers(*labels, predictions)) return false;
     if (rank <= 0 || est_node_shape(*labels)->rank != rank) return true;
     if (est_node_dim(*labels, -1) > 1) {
-        (void)est_nn_fail(predictions.graph,
-                          "labels %s do not go with predictions %s, where each is the number of a class; if they are "
-                          "one-hot rows, use what is called categorical and not sparse",
-                          est_shape_text(est_node_shape(*labels), a), est_shape_text(est_node_shape(predictions), b));
+        (void)est_nn_fail(
+            predictions.graph,
+            "labels %s are no class numbers for predictions %s; if they are one-hot rows, use the loss or metric "
+            "that is called categorical, not sparse",
+            est_shape_text(est_node_shape(*labels), a), est_shape_text(est_node_shape(predictions), b));
         return false;
     }
     *labels = est_squeeze(*labels, EST_I64S(-1));

@@ -677,11 +677,10 @@ TEST(labels_of_another_kind)
     assert_ok(est_tensor_create_from(EST_STRING, EST_SHAPE(2), (const est_str[]){ { "a", 1 }, { "b", 1 } }, &words));
     assert_ok(est_tensor_f32(EST_SHAPE(2), (const float[]){ 0, 1 }, &column));
     assert_ok(est_tensor_i64(EST_SHAPE(2, 1), (const int64_t[]){ 0, 1 }, &ids));
-    expect_error(
-        fit_classes("sparse_categorical_crossentropy", "accuracy", x, one_hot), EST_INVALID_ARGUMENT,
-        "labels [?,3] do not go with predictions [?,3], where each is the number of a class; if they are one-hot");
+    expect_error(fit_classes("sparse_categorical_crossentropy", "accuracy", x, one_hot), EST_INVALID_ARGUMENT,
+                 "labels [?,3] are no class numbers for predictions [?,3]; if they are one-hot rows");
     expect_error(fit_classes("categorical_crossentropy", "sparse_categorical_accuracy", x, one_hot),
-                 EST_INVALID_ARGUMENT, "if they are one-hot rows, use what is called categorical");
+                 EST_INVALID_ARGUMENT, "if they are one-hot rows, use the loss or metric that is called categorical");
     expect_error(fit_classes("sparse_categorical_crossentropy", "accuracy", x, words), EST_INVALID_ARGUMENT,
                  "labels are strings");
     expect_error(fit_classes("mse", "mae", x, words), EST_INVALID_ARGUMENT, "labels are strings");

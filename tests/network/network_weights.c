@@ -2,6 +2,7 @@
  *
  * Files of weights: what is in them, layer by layer and by name, what a checkpoint may lack, and wrong ones.
  * tests/interop/network_files.c exchanges them with Keras. */
+#include "estoc/callbacks.h"
 #include "estoc/checkpoint.h"
 #include "estoc/preprocessing.h"
 #include "network/network_test.h"
@@ -331,6 +332,9 @@ TEST(refuses)
     expect_error(est_network_load_weights(network, test_path("nowhere"), NULL), EST_NOT_FOUND, "nowhere");
     expect_error(est_network_save_weights(network, NULL), EST_INVALID_ARGUMENT, "path is NULL");
     expect_error(est_network_save_weights(network, "/proc/none/weights"), EST_NOT_FOUND, "/proc/none");
+    expect_error(est_network_save_weights(network, test_path("weights.h5")), EST_UNIMPLEMENTED, "leave the ending out");
+    expect_error(est_network_save(network, test_path("model.keras")), EST_UNIMPLEMENTED, "not as .keras files");
+    assert_null(est_model_checkpoint_callback("weights-{epoch}.hdf5", NULL));
     assert_ok(try_line(NULL, &line));
     expect_error(est_network_save_weights(line, test_path("w")), EST_FAILED_PRECONDITION, "does not know its inputs");
     expect_error(est_network_load_weights(line, test_path("w"), NULL), EST_FAILED_PRECONDITION,
