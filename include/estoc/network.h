@@ -41,7 +41,8 @@
  *
  * The seed of the options determines initial values, dropout and the order of arrays, so that two networks with the same
  * seed that are fitted alike are equal bit for bit; without one it is drawn. Arrays, and datasets that are shuffled,
- * have another order in every epoch, also in those of a second fit; with several workers each fit begins with the first.
+ * have another order in every epoch, also in those of a second fit. With several workers a second fit begins again with
+ * the order of the first.
  *
  * Threading: one thread at a time for each network. */
 #ifndef ESTOC_NETWORK_H
