@@ -18,9 +18,9 @@
  *
  * Epochs count from 0, and from 1 in the log and in the names of checkpoints, as in Keras.
  *
- * A callback may predict, evaluate, save and load the network, and set its learning rate. It must not compile or fit it,
- * nor train on a batch, nor, in an evaluation, measure anything: these are EST_FAILED_PRECONDITION until the function
- * that has called it returns.
+ * A callback may predict, evaluate, save and load the network, and set its learning rate. It must not compile or fit
+ * it, nor train on a batch, nor, in an evaluation, measure anything: these are EST_FAILED_PRECONDITION until the
+ * function that has called it returns.
  *
  * Batches under parameter servers are the workers': what is per batch here happens once an epoch, after its last step.
  *

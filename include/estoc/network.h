@@ -39,9 +39,10 @@
  * is started again goes on with the epoch that was not complete, and a lost ps task is restored. One network at a time
  * has the cluster.
  *
- * The seed of the options determines initial values, dropout and the order of arrays, so that two networks with the same
- * seed that are fitted alike are equal bit for bit; without one it is drawn. Arrays, and datasets that are shuffled,
- * have another order in every epoch, also in those of a second fit; with several workers each fit begins with the first.
+ * The seed of the options determines initial values, dropout and the order of arrays, so that two networks with the
+ * same seed that are fitted alike are equal bit for bit; without one it is drawn. Arrays, and datasets that are
+ * shuffled, have another order in every epoch, also in those of a second fit. With several workers a second fit begins
+ * again with the order of the first.
  *
  * Threading: one thread at a time for each network. */
 #ifndef ESTOC_NETWORK_H

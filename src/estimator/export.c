@@ -484,13 +484,45 @@ est_status est_export_with(est_estimator *estimator, const char *base, const est
     return status == EST_OK ? EST_OK : est_fail_context(status, "export");
 }
 
+static bool is_part_of_model(const char *name)
+{
+    static const char *const parts[] = { ".",         "..",     "saved_model.pb", "fingerprint.pb",
+                                         "variables", "assets", "assets.extra",   "keras_metadata.pb" };
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strcmp(name, parts[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Fails if the directory of a SavedModel has anything else, which would go with it. */
+static est_status check_alone(const char *dir)
+{
+    DIR                 *entries = opendir(dir);
+    const struct dirent *entry;
+    est_status           status = EST_OK;
+
+    if (entries == NULL) {
+        return est_fail(est_status_from_errno(errno), "cannot read directory %s: %s", dir, strerror(errno));
+    }
+    while (status == EST_OK && (entry = readdir(entries)) != NULL) {
+        if (is_part_of_model(entry->d_name)) continue;
+        status = est_fail(EST_ALREADY_EXISTS,
+                          "%s has %s beside its SavedModel, which would be removed with that; name another directory",
+                          dir, entry->d_name);
+    }
+    closedir(entries);
+    return status;
+}
+
 /* A SavedModel, an empty directory and nothing may be replaced. */
 static est_status check_replaced(const job *x, const char *dir)
 {
     const char *message = est_arena_printf(x->arena, "%s/saved_model.pb", dir);
 
     if (message == NULL) return est_no_memory();
-    if (!est_file_exists(dir) || est_file_exists(message) || rmdir(dir) == 0) return EST_OK;
+    if (est_file_exists(message)) return check_alone(dir);
+    if (!est_file_exists(dir) || rmdir(dir) == 0) return EST_OK;
     return est_fail(EST_ALREADY_EXISTS, "%s exists and is no SavedModel; name another directory", dir);
 }
 

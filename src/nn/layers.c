@@ -284,14 +284,6 @@ typedef struct dot {
     est_dot_options o;
 } dot;
 
-/* x / sqrt(max(sum of squares, 1e-12)) */
-static est_node unit_length(est_node x, int axis)
-{
-    est_node norm = est_reduce_sum(est_square(x), EST_I64S(axis), true);
-
-    return est_mul(x, est_rsqrt(est_maximum(norm, est_scalar(x.graph, est_node_dtype(x), 1e-12))));
-}
-
 /* Batches of matrices [a, n] times [n, b]; a vector is a matrix of one row or column. */
 static est_node dot_call(const est_layer *self, est_nodes in, const est_call_options *call)
 {
@@ -307,7 +299,7 @@ static est_node dot_call(const est_layer *self, est_nodes in, const est_call_opt
             return est_nn_fail(x[i].graph, "dot layer: axis %d of '%s', which has rank %d", l->axis[i],
                                est_node_name(x[i]), rank[i]);
         }
-        if (l->o.normalize) x[i] = unit_length(x[i], axis[i]);
+        if (l->o.normalize) x[i] = est_nn_unit_length(x[i], axis[i]);
         if (rank[i] == 2) x[i] = est_expand_dims(x[i], i == 0 ? 1 : 2);
     }
     y = est_batch_matmul(est_layer_factor(x[0]), est_layer_factor(x[1]), rank[0] == 3 && axis[0] == 1,

@@ -243,8 +243,7 @@ static est_node log_loss(est_node labels, est_node p, const est_loss_options *o)
     return est_neg(est_add(yes, no));
 }
 
-/* x / sqrt(max(sum x^2, 1e-12)). */
-static est_node unit_length(est_node x, int axis)
+est_node est_nn_unit_length(est_node x, int axis)
 {
     est_node square = est_reduce_sum(est_square(x), EST_I64S(axis), true);
 
@@ -255,8 +254,8 @@ est_node est_loss_cosine_of(est_node labels, est_node predictions, const est_los
 {
     int axis = o->axis != 0 ? o->axis : -1;
 
-    return est_neg(
-        est_reduce_sum(est_mul(unit_length(labels, axis), unit_length(predictions, axis)), EST_I64S(axis), false));
+    return est_neg(est_reduce_sum(est_mul(est_nn_unit_length(labels, axis), est_nn_unit_length(predictions, axis)),
+                                  EST_I64S(axis), false));
 }
 
 est_node est_loss_poisson_of(est_node labels, est_node p, const est_loss_options *o)

@@ -44,6 +44,9 @@ est_node est_nn_align_weights(est_node weights, est_node values);
 /* The size of an axis as an int32 scalar, known statically or at run time. */
 est_node est_nn_dim(est_node x, int axis);
 
+/* x / sqrt(max(sum of x^2, 1e-12)), the sum along an axis. */
+est_node est_nn_unit_length(est_node x, int axis);
+
 /* The rows of a sparse gradient in a tensor shaped as the variable. */
 est_node est_nn_densify(est_gradient g, est_node variable);
 

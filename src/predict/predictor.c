@@ -90,9 +90,9 @@ static est_status fail_name(const char *what, const char *name, const est_compon
         est_strbuf_printf(&text, "%s\"%s\"", i > 0 ? ", " : "", all[i].name);
     }
     nearest = est_nearest(name, names, (size_t)n);
-    status  = est_fail(EST_INVALID_ARGUMENT, "there is no %s \"%s\"%s%s%s; the %ss are %s", what, name,
+    status  = est_fail(EST_INVALID_ARGUMENT, "there is no %s \"%s\"%s%s%s %ss are %s", what, name,
                       nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
-                      nearest != NULL ? "\"?" : "", what, n > 0 ? est_strbuf_text(&text) : "none");
+                      nearest != NULL ? "\"? The" : "; the", what, n > 0 ? est_strbuf_text(&text) : "none");
     est_strbuf_clear(&text);
     est_free(names);
     return status;

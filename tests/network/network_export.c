@@ -108,6 +108,12 @@ TEST(directories)
     expect_same(a, dir, EST_NAMED_TENSORS({ "x", x }), "dense");
     assert_ok(est_network_save(b, dir));
     expect_same(b, dir, EST_NAMED_TENSORS({ "x", x }), "dense");
+    assert_int_equal(mkdir(test_path("line/1"), 0777), 0); /* a version that a server loads, say */
+    assert_ok(est_file_replace(test_path("line/1/notes"), "mine", 4));
+    expect_error(est_network_save(a, dir), EST_ALREADY_EXISTS, "has 1 beside its SavedModel");
+    assert_true(est_file_exists(test_path("line/1/notes")));
+    expect_same(b, dir, EST_NAMED_TENSORS({ "x", x }), "dense");
+    assert_ok(est_dir_remove(test_path("line/1")));
     assert_ok(est_file_replace(test_path("file"), "mine", 4));
     expect_error(est_network_save(a, test_path("file")), EST_ALREADY_EXISTS, "no SavedModel");
     expect_error(est_network_save(a, test_path("file/inside")), EST_ALREADY_EXISTS, "file is not a directory");

@@ -48,7 +48,7 @@ static est_status run_epoch(est_loop *loop, int epoch)
 {
     est_status status;
 
-    EST_TRY(est_loop_begin_epoch(loop, epoch, 2, true));
+    EST_TRY(est_loop_begin_epoch(loop, epoch, 2, epoch));
     do status = est_loop_step(loop);
     while (status == EST_OK);
     if (!est_loop_at_end(loop)) return status;
