@@ -517,7 +517,8 @@ class Variable:
         head = f"<tf.Variable '{self.name}' shape={tuple(self._shape)} dtype={self._dtype.name}"
         if self._world is None or current_trace() is not None:
             return head + ">"
-        return f"{head}, numpy={np.array2string(self._array(), separator=', ')}>"
+        value = self._array()
+        return f"{head}, numpy={value if value.ndim == 0 else repr(value)}>"
 
     __hash__ = object.__hash__
 
