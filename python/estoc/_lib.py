@@ -6,6 +6,7 @@ callback. Everything above this module uses `check`, `call`, `Handle`, `options`
 """
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import functools
@@ -21,6 +22,7 @@ from typing import Any, Callable, Iterable
 
 from . import _native, errors
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ffi = _native.ffi
 NULL = ffi.NULL
 
@@ -262,6 +264,24 @@ def node_callback(name: str, graph_of: Callable) -> Callable:
     return define
 
 
+def _deliver_again(before: Callable) -> Callable:
+    """A sys.unraisablehook. Python runs its handler of SIGINT wherever it is, also in functions of this module that the
+    collector or C calls, whose exceptions nobody sees: Ctrl-C would be lost."""
+
+    def hook(unraisable: Any) -> None:
+        traceback = unraisable.exc_traceback
+        if unraisable.exc_type is KeyboardInterrupt and traceback is not None and \
+                traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            _thread.start_new_thread(_thread.interrupt_main, ())  # after the hook, which would not let it out either
+        else:
+            before(unraisable)
+
+    return hook
+
+
+sys.unraisablehook = _deliver_again(sys.unraisablehook)
+
+
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
@@ -318,7 +338,6 @@ def off(value: float | None, default: Any = 0) -> Any:
 
 # --- the line of the user's program -----------------------------------------------------------------------------------
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _files: dict[str, Any] = {}
 
 

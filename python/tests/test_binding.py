@@ -168,6 +168,40 @@ def test_ctrl_c_in_a_loop_over_a_dataset():
     assert done.stdout.startswith("stopped at"), done.stdout
 
 
+@pytest.mark.parametrize("where", ["gc", "log"])
+def test_ctrl_c_in_functions_of_the_package_is_not_lost(where):
+    """Where Python runs the handler of the signal in a function that the collector or C calls."""
+    result = run(f"""
+        import gc, logging, signal, estoc
+        from estoc import _lib
+
+        class Interrupted(list):
+            def __bool__(self):
+                signal.raise_signal(signal.SIGINT)
+                return False
+
+        class Handler(logging.Handler):
+            def emit(self, record):
+                bool(Interrupted())
+
+        try:
+            if {where!r} == "gc":
+                _lib._dying.found = Interrupted()
+                gc.collect()
+            else:
+                logging.basicConfig(level=logging.INFO, handlers=[Handler()])
+                with estoc.LocalCluster(ps=1, workers=0):
+                    pass
+            for _ in range(10**9):
+                pass
+        except KeyboardInterrupt:
+            _lib._dying.found = []
+            logging.getLogger().handlers.clear()
+            print("interrupted")
+    """)
+    assert result.stdout == "interrupted\n"
+
+
 def test_fork_after_use_is_refused():
     done = run("""
         import os, estoc

@@ -143,9 +143,8 @@ def test_validation_arrays_in_a_step_of_ones_own():
     model = Own()
     model.compile("sgd", "mse")
     history = model.fit(x, y, batch_size=8, verbose=0, validation_data=(x[:10], y[:10])).history
-    # the mean of the losses of batches, 8 rows and 2
-    assert history["val_loss"][0] == pytest.approx(np.mean([np.mean(np.square(
-        model.predict(part, verbose=0) - label)) for part, label in ((x[:8], y[:8]), (x[8:10], y[8:10]))]), rel=1e-4)
+    assert history["val_loss"][0] == pytest.approx(
+        np.mean(np.square(model.predict(x[:10], verbose=0) - y[:10])), rel=1e-4)
 
 
 def test_a_history_has_what_was_measured():
@@ -684,3 +683,57 @@ def test_a_vocabulary_without_special_tokens():
     layer = tf.keras.layers.StringLookup(vocabulary=["a", "b"], mask_token="", num_oov_indices=2)
     assert layer.get_vocabulary(include_special_tokens=False) == ["a", "b"]
     assert tf.keras.layers.IntegerLookup(vocabulary=[7, 3]).get_vocabulary(include_special_tokens=False) == [7, 3]
+
+
+@pytest.mark.parametrize("name, value, measured", [  # TensorFlow's: of three elements, and of two and then of one
+    ("MeanSquaredError", 0.16333334, 0.305), ("MeanAbsoluteError", 0.36666667, 0.5),
+    ("KLDivergence", 1.1394328, 1.4067047), ("CosineSimilarity", -0.899438, 0.6581139),
+    ("CategoricalHinge", 0.09999996, 0.8), ("BinaryCrossentropy", 0.4987029, 0.9202274),
+    ("Poisson", 0.8798113, 1.2310587), ("Hinge", 0.7, 0.75)])
+def test_a_vector_is_one_example(name, value, measured):
+    labels, predictions = tf.constant([1.0, 0.0, 1.0]), tf.constant([0.8, 0.3, 0.4])
+    loss = getattr(tf.keras.losses, name)
+    each = loss(reduction="none")(labels, predictions)
+    assert each.shape == ()
+    np.testing.assert_allclose([each.numpy(), loss()(labels, predictions).numpy()], [value] * 2, rtol=1e-5)
+    metric = getattr(tf.keras.metrics, name)()
+    metric.update_state([0.0, 1.0], [0.3, 0.1])
+    metric.update_state([1.0], [0.6])
+    np.testing.assert_allclose(metric.result().numpy(), measured, rtol=1e-5)
+    metric.reset_state()
+    metric.update_state([0.0, 1.0], [[0.3], [0.1]])
+    metric.update_state([1.0], [[0.6]])
+    np.testing.assert_allclose(metric.result().numpy(), measured, rtol=1e-5)
+    with pytest.raises(ValueError, match="vectors are one example"):
+        loss()(labels, predictions, sample_weight=[1.0, 2.0, 3.0])
+
+
+def test_metrics_of_a_train_step_count_the_examples():
+    class Own(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = tf.keras.layers.Dense(1, kernel_initializer="ones")
+
+        def call(self, x):
+            return self.dense(x)
+
+        def test_step(self, data):
+            x, y = data
+            y_pred = self(x)
+            self.compute_loss(x, y, y_pred)
+            return self.compute_metrics(x, y, y_pred, None)
+
+    model = Own()
+    model.compile("sgd", "mse", metrics=[tf.keras.metrics.MeanSquaredError("error")])
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    found = model.evaluate(x, np.zeros(3, np.float32), batch_size=2, verbose=0, return_dict=True)
+    np.testing.assert_allclose([found["loss"], found["error"]], (1 + 25 + 81) / 3, rtol=1e-6)
+
+
+def test_the_gradient_of_a_loss_of_vectors():
+    v = tf.Variable([0.8, 0.3, 0.4])
+    with tf.GradientTape() as tape:
+        loss = tf.keras.losses.mse([1.0, 0.0, 1.0], v)
+    np.testing.assert_allclose(tape.gradient(loss, v).numpy(), [-0.4 / 3, 0.2, -0.4], rtol=1e-5)
+    step = tf.function(lambda: tf.keras.losses.mse([1.0, 0.0, 1.0], v))
+    np.testing.assert_allclose(step().numpy(), 0.16333334, rtol=1e-5)

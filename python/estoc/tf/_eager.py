@@ -23,7 +23,7 @@ from ..io import RaggedArray
 from . import _structure
 from ._absent import error
 from ._signatures import Binding
-from ._world import Step, Variable, on_own_lines
+from ._world import Step, Variable, on_own_lines, shown
 
 TensorShape = Shape
 
@@ -87,7 +87,7 @@ class Tensor(abc.ABC):
         return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
 
     def __repr__(self) -> str:
-        value = on_own_lines(repr(self._value[()]))
+        value = shown(self._value)
         return f"<tf.Tensor: shape={tuple(self._value.shape)}, dtype={self.dtype.name}, numpy={value}>"
 
     def __str__(self) -> str:

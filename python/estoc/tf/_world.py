@@ -360,6 +360,11 @@ def on_own_lines(text: str) -> str:
     return "\n" + text if "\n" in text else text
 
 
+def shown(value: np.ndarray) -> str:
+    """A value as the repr of tensors and variables has it; numpy 2 writes np.float32(1.0) for a scalar."""
+    return on_own_lines(repr(value) if value.ndim else str(value))
+
+
 class Variable:
     """tf.Variable: a value that steps change. Reads outside of functions copy it."""
 
@@ -543,7 +548,7 @@ class Variable:
         head = f"<tf.Variable '{self.name}' shape={tuple(self._shape)} dtype={self._dtype.name}"
         if self._world is None or current_trace() is not None:
             return head + ">"
-        return f"{head}, numpy={on_own_lines(repr(self._array()[()]))}>"
+        return f"{head}, numpy={shown(self._array())}>"
 
     __hash__ = object.__hash__
 

@@ -52,6 +52,11 @@ def _aligned(labels: _Any, predictions: _Any) -> tuple[_Node, _Node]:
     return labels, predictions
 
 
+def _are_vectors(labels: _Node, predictions: _Node) -> bool:
+    """Whether both are vectors, which Keras takes for one example."""
+    return all(node.shape is not None and len(node.shape) == 1 for node in (labels, predictions))
+
+
 class _Each:
     """A loss of the library: one value an example, from nodes. It is a part of keys, so there is one of each kind."""
 
@@ -77,15 +82,23 @@ class _Each:
 
     def __call__(self, labels: _Any, predictions: _Any) -> _Node:
         labels, predictions = _aligned(labels, predictions)
+        single = _are_vectors(labels, predictions)
+        if single:
+            labels, predictions = _ops.expand_dims(labels, 0), _ops.expand_dims(predictions, 0)
         node = _Node(predictions.graph, self.struct.each(self.struct, labels._c, predictions._c))
         predictions.graph.check()
-        return node
+        return _ops.squeeze(node, 0) if single else node
 
 
 def _reduced(each: _Node, weights: _Any, reduction: str) -> _Node:
     graph, keep = each.graph, _Keep()
     number = {"none": _lib.EST_LOSS_NONE, "sum": _lib.EST_LOSS_SUM}.get(reduction, _lib.EST_LOSS_SUM_OVER_BATCH_SIZE)
-    members = {} if weights is None else {"weights": _as_node(weights, graph, each.dtype)._c}
+    if weights is not None:
+        weights = _as_node(weights, graph, each.dtype)
+        if each.shape == () and weights.shape != ():
+            raise ValueError(f"sample_weight has the shape {weights.shape}, but vectors are one example; give labels and "
+                             "predictions a last axis")
+    members = {} if weights is None else {"weights": weights._c}
     node = _Node(graph, _lib.est_loss_reduce(each._c, keep.options("est_loss_options", reduction=number, **members)))
     graph.check()
     return node

@@ -7,6 +7,7 @@ from typing import Callable as _Callable
 
 import numpy as _np
 
+from ... import ops as _ops
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
 from ..._lib import fail as _fail
@@ -99,10 +100,21 @@ def _flat(args: tuple, named: dict) -> list:
     return _structure.flatten((args, named))
 
 
+def _as_one_example(labels: _Any, predictions: _Any) -> tuple:
+    """Vectors, of which the predictions may be a column, as a batch of one example."""
+    if labels.shape is not None and len(labels.shape) == 1 and predictions.shape is not None and \
+            len(predictions.shape) == 2 and predictions.shape[1] == 1:
+        predictions = _ops.squeeze(predictions, -1)
+    if not _losses._are_vectors(labels, predictions):
+        return labels, predictions
+    return _ops.expand_dims(labels, 0), _ops.expand_dims(predictions, 0)
+
+
 class _Native(Metric):
     """A metric of the library: spec(keep) is an est_metric_spec."""
 
     _takes_labels = True
+    _counts_examples = False  # a value for each example, which a vector is one of
 
     def __init__(self, spec: _Callable[[_Keep], _Any], name: str | None, dtype: _Any):
         super().__init__(name=name, dtype=dtype)
@@ -131,6 +143,8 @@ class _Native(Metric):
         labels = _as_node(labels, graph) if labels is not None else predictions
         if self._takes_labels:
             labels, predictions = _losses._aligned(labels, predictions)
+            if self._counts_examples and weights is None:
+                labels, predictions = _as_one_example(labels, predictions)
         weight = _ffi.new("est_node *")[0] if weights is None else _as_node(weights, graph)._c
         struct = self._struct(keep)
         graph.keep.append(keep)
@@ -294,20 +308,23 @@ def _on_metric(self: _Any, labels: _Any, predictions: _Any, weights: _Any) -> _A
         return _ffi.new("est_metric *", {"value": bad, "update": bad, "reset": bad})[0]
 
 
-def _class(name: str, keras: str, doc: str, shown: str | None = None) -> type:
+def _class(name: str, keras: str, doc: str, shown: str | None = None, of_examples: bool = True) -> type:
     def __init__(self, name: str = shown or keras, dtype: _Any = None) -> None:
         _Native.__init__(self, _by_name(keras), name, dtype)
 
-    return type(name, (_Native,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
+    return type(name, (_Native,), {"__init__": __init__, "__doc__": doc, "__module__": __name__,
+                                   "_counts_examples": of_examples})
 
 
 CategoricalAccuracy = _class("CategoricalAccuracy", "categorical_accuracy", "Of distributions.")
-SparseCategoricalAccuracy = _class("SparseCategoricalAccuracy", "sparse_categorical_accuracy", "Of class numbers.")
+SparseCategoricalAccuracy = _class("SparseCategoricalAccuracy", "sparse_categorical_accuracy", "Of class numbers.",
+                                   of_examples=False)
 MeanSquaredError = _class("MeanSquaredError", "mean_squared_error", "The mean of (p - l)^2.")
 MeanAbsoluteError = _class("MeanAbsoluteError", "mean_absolute_error", "The mean of |p - l|.")
 MeanAbsolutePercentageError = _class("MeanAbsolutePercentageError", "mean_absolute_percentage_error", "In percent.")
 MeanSquaredLogarithmicError = _class("MeanSquaredLogarithmicError", "mean_squared_logarithmic_error", "Of logarithms.")
-RootMeanSquaredError = _class("RootMeanSquaredError", "root_mean_squared_error", "The root of the mean of (p - l)^2.")
+RootMeanSquaredError = _class("RootMeanSquaredError", "root_mean_squared_error", "The root of the mean of (p - l)^2.",
+                              of_examples=False)
 Hinge = _class("Hinge", "hinge", "The mean of max(0, 1 - l p).")
 SquaredHinge = _class("SquaredHinge", "squared_hinge", "The mean of its square.")
 CategoricalHinge = _class("CategoricalHinge", "categorical_hinge", "Of classes.")
@@ -316,10 +333,10 @@ KLDivergence = _class("KLDivergence", "kl_divergence", "The mean of l log(l / p)
 LogCoshError = _class("LogCoshError", "log_cosh", "The mean of log(cosh(p - l)).", "logcosh")
 Poisson = _class("Poisson", "poisson", "The mean of p - l log p.")
 CosineSimilarity = _class("CosineSimilarity", "cosine_similarity", "1 when they point the same way.")
-TruePositives = _class("TruePositives", "true_positives", "Counted.")
-TrueNegatives = _class("TrueNegatives", "true_negatives", "Counted.")
-FalsePositives = _class("FalsePositives", "false_positives", "Counted.")
-FalseNegatives = _class("FalseNegatives", "false_negatives", "Counted.")
+TruePositives = _class("TruePositives", "true_positives", "Counted.", of_examples=False)
+TrueNegatives = _class("TrueNegatives", "true_negatives", "Counted.", of_examples=False)
+FalsePositives = _class("FalsePositives", "false_positives", "Counted.", of_examples=False)
+FalseNegatives = _class("FalseNegatives", "false_negatives", "Counted.", of_examples=False)
 
 
 class BinaryAccuracy(_Native):
@@ -377,6 +394,8 @@ class SparseTopKCategoricalAccuracy(_Native):
 
 class _OfLoss(_Native):
     """The mean of a loss."""
+
+    _counts_examples = True
 
     def __init__(self, each: _Any, name: str, dtype: _Any):
         super().__init__(lambda keep: _lib.est_metric_value_of_loss(each.struct), name, dtype)

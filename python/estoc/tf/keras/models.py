@@ -35,6 +35,7 @@ from ...graph import default_graph as _default_graph
 from .. import _structure
 from .._absent import module_getattr as _module_getattr
 from .._checkpoint import Checkpoint as _Checkpoint
+from .._eager import eager as _eager
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
 from .._world import _seed
@@ -579,19 +580,18 @@ class Model(_Layer):
     # --- steps that are written in Python ---
 
     def compute_loss(self, x: _Any = None, y: _Any = None, y_pred: _Any = None, sample_weight: _Any = None) -> _Any:
-        total = self._compiled.loss_of(self, y, y_pred, sample_weight)
-        for term in self.losses:
-            total = term if total is None else total + term
-        return total
+        """The loss of a step, which the metric "loss" counts, too."""
+        return self.compiled_loss(y, y_pred, sample_weight, self.losses)
 
     @property
     def compiled_loss(self) -> _Any:
         def call(y_true: _Any, y_pred: _Any, sample_weight: _Any = None, regularization_losses: _Any = None) -> _Any:
-            value = self._compiled.loss_of(self, y_true, y_pred, sample_weight)
+            total = self._compiled.loss_of(self, y_true, y_pred, sample_weight)
             for term in regularization_losses or ():
-                value = value + term
-            self._compiled.mean.update_state(value)
-            return value
+                total = term if total is None else total + term
+            if total is not None:
+                self._compiled.count_loss(total, y_pred)
+            return total
 
         return call
 
@@ -608,16 +608,24 @@ class Model(_Layer):
         x, y, sample_weight = _unpack(data)
         with _GradientTape() as tape:
             y_pred = self(x, training=True)
-            loss = self.compute_loss(x, y, y_pred, sample_weight)
+            loss = self._counted_loss(x, y, y_pred, sample_weight)
         self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
-        self._compiled.mean.update_state(loss)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def test_step(self, data: _Any) -> dict:
         x, y, sample_weight = _unpack(data)
         y_pred = self(x, training=False)
-        self._compiled.mean.update_state(self.compute_loss(x, y, y_pred, sample_weight))
+        self._counted_loss(x, y, y_pred, sample_weight)
         return self.compute_metrics(x, y, y_pred, sample_weight)
+
+    def _counted_loss(self, x: _Any, y: _Any, y_pred: _Any, sample_weight: _Any) -> _Any:
+        """compute_loss, and the metric "loss" counts what it returns if a subclass has written one that does not."""
+        compiled = self._compiled
+        compiled.counted = False
+        loss = self.compute_loss(x, y, y_pred, sample_weight)
+        if not compiled.counted:
+            compiled.count_loss(loss, y_pred)
+        return loss
 
     def _batches(self, x: _Any, y: _Any, batch_size: int | None, sample_weight: _Any, shuffle: bool) -> _Any:
         from ..data import Dataset
@@ -861,6 +869,7 @@ class _Compiled:
         self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
         self.metrics = _list(metrics)
         self.mean = _metrics.Mean(name="loss")
+        self.counted = False  # in the step that is traced
         self._objects: list | None = None
         self._losses: list | None = None  # one for each output
 
@@ -982,9 +991,18 @@ class _Compiled:
     def metric_objects(self) -> list:
         return [self.mean] + self.objects()
 
+    def count_loss(self, value: _Any, y_pred: _Any) -> None:
+        """The mean over examples: batches count as many as they have."""
+        rows = _eager(_ops.shape)(_structure.flatten(y_pred)[0])[0]
+        self.mean.update_state(value, sample_weight=_eager(_ops.cast)(rows, "float32"))
+        self.counted = True
+
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
         if self.metrics and len(_structure.flatten(y_pred)) > 1:
             raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
+        if len(getattr(y_pred, "shape", None) or ()) == 2 and y_pred.shape[1] == 1 and \
+                len(getattr(y_true, "shape", None) or ()) == 1:
+            y_true = _ops.expand_dims(y_true, -1)  # each element is an example
         for metric in self.objects():
             metric.update_state(y_true, y_pred)
 
