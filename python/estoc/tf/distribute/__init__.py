@@ -407,7 +407,7 @@ class DistributedDataset(_Named):
             specs.append(TensorSpec(py_shape(component.shape), as_dtype(int(component.dtype))))
         self._n = len(names)
         one = _nest_pack(dataset.structure, [specs[i] for i in self._order])
-        self.element_spec = one if self._count == 1 else _PerReplica([one] * self._count)
+        self.element_spec = _combine([one] * self._count)
 
     def __iter__(self) -> "DistributedIterator":
         if _world.current_trace() is not None:
@@ -422,7 +422,7 @@ def _nest_pack(form: _Any, leaves: list) -> _Any:
 
 
 class DistributedIterator:
-    """An element is one batch, or with several replicas a PerReplica of batches."""
+    """An element is one batch, which with several replicas has a PerReplica for each tensor."""
 
     def __init__(self, dataset: DistributedDataset):
         self._dataset = dataset
@@ -463,7 +463,7 @@ class DistributedIterator:
         _check(status)
         d, values = self._dataset, self._values[0]
         return [_borrowed_array(_ffi.cast("est_tensor *", values[replica * d._n + i]))
-                for replica in range(d._count) for i in d._order]
+                for i in d._order for replica in range(d._count)]
 
     def __next__(self) -> _Any:
         trace = _world.current_trace()
