@@ -37,7 +37,7 @@
  * process predicts. The network connects when a value is first needed; est_network_free ends the job, unless the last
  * fit or evaluation failed: then the other tasks wait for the program to be started again. With model_dir, a fit that
  * is started again goes on with the epoch that was not complete, and a lost ps task is restored. One network at a time
- * has the cluster.
+ * has the cluster (est_network_leave).
  *
  * The seed of the options determines initial values, dropout and the order of arrays, so that two networks with the
  * same seed that are fitted alike are equal bit for bit; without one it is drawn. Arrays, and datasets that are
@@ -137,6 +137,11 @@ EST_API EST_MUST_CHECK est_status est_network_subclass(est_network_class *own, c
 
 /* Frees the network with its session, graph and layers. NULL is fine. */
 EST_API void est_network_free(est_network *network);
+
+/* With parameter servers: leaves the cluster without ending the job, so that another network or a coordinator of this
+ * program can have it. Read the variables before: the next use of the network connects again, and begins with their
+ * initial values or the checkpoint of model_dir. */
+EST_API void est_network_leave(est_network *network);
 
 /* An input by name, in a function or a call; errors name those that there are. */
 EST_API est_node est_network_input_node(est_features inputs, const char *name);

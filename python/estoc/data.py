@@ -600,18 +600,22 @@ class DatasetIterator:
     """The elements of a dataset, one after the other. `close` stops its threads; so does the end of a loop over it."""
 
     def __init__(self, dataset: Dataset):
-        pointer, self._keep = dataset._finish(dataset._turns)
-        dataset._turns += 1
         self._dataset = dataset  # its arrays and functions
-        native = owned(pointer, "est_dataset_free")
-        out = ffi.new("est_iterator **")
-        check(lib.est_iterator_create(native, out))
-        self._c = owned(out[0], "est_iterator_free", parents=(self._keep, dataset))
+        self._open()
         self._form = dataset.structure
         self._order = dataset._order()
         self._ragged = [spec.ragged for _, spec in dataset._components()]
         self._element = ffi.new("est_field[]", max(len(self._ragged), 1))
         self._use = Use()
+
+    def _open(self) -> None:
+        dataset = self._dataset
+        pointer, self._keep = dataset._finish(dataset._turns)
+        dataset._turns += 1
+        native = owned(pointer, "est_dataset_free")
+        out = ffi.new("est_iterator **")
+        check(lib.est_iterator_create(native, out))
+        self._c = owned(out[0], "est_iterator_free", parents=(self._keep, dataset))
         running.add(self)
 
     def __iter__(self) -> "DatasetIterator":

@@ -361,3 +361,83 @@ def layers_of_your_own(tf):
     part = tf.keras.Model(sequence.inputs, sequence.get_layer("first").output)
     return {"losses": losses, "weights": model.get_weights(), "middle": tf.keras.Model(inputs, middle.output)(x[:2]),
             "part": part(x[:2]), "input": list(middle.input.shape), "w": middle.w.numpy().shape}
+
+
+@case
+def printed(tf):
+    """What print shows of tensors, variables and values of replicas."""
+    matrix, row = tf.constant([[1.5, 2.0], [3.0, 4.0]]), tf.constant([1, 2])
+    variable = tf.Variable([[1.0], [2.0]], name="v")
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    values = strategy.experimental_distribute_values_from_function(lambda c: tf.constant([[c.replica_id_in_sync_group]] * 2))
+    shown = [matrix, row, tf.constant(2.5), tf.constant("a"), tf.constant([True, False]), values]
+    return {"str": [str(value) for value in shown], "repr": [repr(value) for value in shown + [variable]]}
+
+
+@case
+def checkpoints_of_states(tf):
+    """Metrics of all kinds and the position of an iterator, restored into those that have gone on and into new ones."""
+    class Total(tf.keras.metrics.Metric):
+        def __init__(self):
+            super().__init__(name="own")
+            self.total = self.add_weight(name="total", initializer="zeros")
+
+        def update_state(self, values):
+            self.total.assign_add(tf.reduce_sum(values))
+
+        def result(self):
+            return self.total
+
+    def objects():
+        return {"mean": tf.keras.metrics.Mean(), "own": Total(), "iterator": iter(dataset),
+                "more": [tf.keras.metrics.Precision(), tf.keras.metrics.SparseCategoricalAccuracy()]}
+
+    def update(o, value):
+        o["mean"].update_state(value)
+        o["own"].update_state(tf.constant([value]))
+        o["more"][0].update_state([1.0, 0.0], [value, 1.0])
+        o["more"][1].update_state([1, 0], [[0.1, value], [0.2, 0.8]])
+
+    def results(o):
+        return [float(metric.result()) for metric in (o["mean"], o["own"], *o["more"])]
+
+    dataset = tf.data.Dataset.range(8).batch(3)
+    prefix = os.path.join(tempfile.mkdtemp(), "states")
+    first = objects()
+    update(first, 1.0)
+    next(first["iterator"])
+    tf.train.Checkpoint(**first).write(prefix)
+    update(first, 5.0)
+    rest = [row.numpy() for row in first["iterator"]]
+    tf.train.Checkpoint(**first).read(prefix).assert_consumed()
+    second = objects()
+    waiting = tf.train.Checkpoint(**second).read(prefix)
+    update(second, 3.0)
+    waiting.assert_consumed()
+    return {"first": results(first), "second": results(second), "rest": rest,
+            "again": [row.numpy() for row in first["iterator"]], "other": [row.numpy() for row in second["iterator"]],
+            "names": sorted(name for name, _ in tf.train.list_variables(prefix) if "mean" in name or "iterator" in name)}
+
+
+@case
+def weights_of_layers_that_were_called(tf):
+    """Layers have their weights as soon as a functional model calls them; a loss broadcasts labels."""
+    class Scale(tf.keras.layers.Layer):
+        def build(self, shape):
+            self.factor = self.add_weight(name="factor", shape=(shape[-1],), initializer="ones")
+
+        def call(self, x):
+            return x * self.factor
+
+    x = tf.keras.Input((3,))
+    dense, scale, embedding = tf.keras.layers.Dense(4), Scale(), tf.keras.layers.Embedding(5, 2)
+    y = scale(dense(x))
+    embedding(tf.keras.Input((2,), dtype="int64"))
+    shapes = [[tuple(w.shape) for w in layer.weights] for layer in (dense, scale, embedding)]
+    model = tf.keras.Model(x, y)
+    set_weights(model)
+    losses = {}
+    for name in ("mse", "mae", "hinge", "huber"):
+        model.compile("sgd", name)
+        losses[name] = model.evaluate(data(8, 3)[0], np.float32([1, 0, 2, 1, 0, 1, 2, 0]), verbose=0)
+    return {"shapes": shapes, "losses": losses, "same": model.weights[0] is dense.weights[0]}

@@ -11,6 +11,7 @@ import pytest
 
 import estoc
 import estoc.tf as tf
+from estoc._lib import lib, text
 
 
 def test_names_of_tensorflow_1_that_mean_nothing_else():
@@ -272,10 +273,18 @@ def test_functions_are_run_eagerly_on_demand():
         tf.config.run_functions_eagerly(False)
 
 
+@pytest.mark.skipif(not text(lib.est_device_missing()), reason="there is a GPU")
+def test_replicas_for_gpus_that_are_not_there(caplog):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        strategy = tf.distribute.MirroredStrategy(devices=["/gpu:0", "/gpu:1"])
+    assert strategy.num_replicas_in_sync == 2 and "not visible" in caplog.text
+
+
 def test_devices_of_this_machine():
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     try:
+        assert tf.distribute.MirroredStrategy().num_replicas_in_sync == 2
         names = [device.name for device in tf.config.list_logical_devices()]
         assert tf.distribute.MirroredStrategy(names).num_replicas_in_sync == 2
         assert tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"], tf.distribute.HierarchicalCopyAllReduce(

@@ -458,6 +458,48 @@ def test_a_coordinator_over_a_cluster_in_this_process():
         strategy._world().close()
 
 
+def test_a_fit_and_a_coordinator_in_one_program(tmp_path):
+    """The cluster goes from a network to a coordinator with the values of variables; models predict and are evaluated
+    in this process then."""
+    x, y = data(64)
+    rows = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(16)
+    with LocalCluster(ps=1, workers=1) as cluster:
+        strategy = tf.distribute.ParameterServerStrategy(cluster.resolver)
+        with strategy.scope():
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+            model.compile(tf.keras.optimizers.legacy.SGD(0.05), "mse")
+            other = tf.Variable(2.0)
+        other.assign(3.0)
+        backup = tf.keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
+        model.fit(rows, epochs=2, steps_per_epoch=5, verbose=0, callbacks=[backup])
+        assert not (tmp_path / "backup").exists()
+        weights = model.get_weights()
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        assert float(other) == 3.0
+        np.testing.assert_array_equal(model.get_weights()[0], weights[0])
+
+        @tf.function
+        def step(batches):
+            a, b = next(batches)
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(a) - b))
+            for variable, gradient in zip(model.trainable_variables, tape.gradient(loss, model.trainable_variables)):
+                variable.assign_sub(0.05 * gradient)
+            return loss
+
+        first = model.evaluate(x, y, verbose=0)
+        iterator = iter(coordinator.create_per_worker_dataset(lambda: rows))
+        for _ in range(20):
+            coordinator.schedule(step, args=(iterator,))
+        coordinator.join()
+        assert model.evaluate(x, y, verbose=0) < first / 2
+        np.testing.assert_allclose(model.predict(x, verbose=0), model(x).numpy(), atol=1e-6)
+        model.save(str(tmp_path / "model"))
+        with pytest.raises(RuntimeError, match="ClusterCoordinator has this cluster"):
+            model.fit(rows, steps_per_epoch=1, verbose=0)
+        strategy._world().close()
+
+
 def test_fit_under_parameter_servers():
     x, y = data(64)
     with LocalCluster(ps=1, workers=2) as cluster:

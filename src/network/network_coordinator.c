@@ -34,18 +34,21 @@ est_status est_network_connect(est_network *network)
     return EST_OK;
 }
 
+void est_network_leave(est_network *network)
+{
+    if (network == NULL || network->coordinator == NULL) return;
+    est_coordinator_free(network->coordinator);
+    network->coordinator = NULL;
+    network->session     = NULL;
+}
+
 void est_network_disconnect(est_network *network)
 {
-    est_coordinator *c = network->coordinator;
-
-    if (c == NULL) return;
-    if (!network->failed && est_coordinator_end(c) != EST_OK) {
+    if (network->coordinator != NULL && !network->failed && est_coordinator_end(network->coordinator) != EST_OK) {
         est_log_warn("%s: the job was not ended: %s", network->name, est_error_message());
         est_error_clear();
     }
-    est_coordinator_free(c);
-    network->coordinator = NULL;
-    network->session     = NULL;
+    est_network_leave(network);
 }
 
 typedef struct use {

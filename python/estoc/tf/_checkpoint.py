@@ -22,6 +22,7 @@ from . import _world
 from ._world import Variable
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
+_POSITION_SUFFIX = "/.ATTRIBUTES/ITERATOR_STATE"
 
 
 class Part:
@@ -36,10 +37,14 @@ def _is_module(value: Any) -> bool:
     return hasattr(value, "trainable_variables") and hasattr(value, "submodules")
 
 
+def _is_iterator(value: Any) -> bool:
+    return hasattr(value, "save_position")
+
+
 def is_trackable(value: Any) -> bool:
     """Whether a checkpoint may hold something of it."""
     from .keras.optimizers import Optimizer
-    if isinstance(value, (Variable, Optimizer, Checkpoint, Part)) or _is_module(value):
+    if isinstance(value, (Variable, Optimizer, Checkpoint, Part)) or _is_module(value) or _is_iterator(value):
         return True
     if hasattr(value, "_in_loop"):  # a legacy optimizer
         return True
@@ -52,7 +57,6 @@ def is_trackable(value: Any) -> bool:
 
 def parts(value: Any) -> list[tuple[str, Any]]:
     """What an object has, by name; several names may be of the same object."""
-    from .keras import metrics
     from .keras._layer import Layer
     from .keras.optimizers import Optimizer
     if isinstance(value, Part):
@@ -67,11 +71,9 @@ def parts(value: Any) -> list[tuple[str, Any]]:
         value = value._in_loop()
     if isinstance(value, Optimizer):
         return value._checkpoint_parts().children
-    if isinstance(value, metrics.Metric):
-        return []
     if isinstance(value, Layer):
         return value._checkpoint_parts()
-    if isinstance(value, Variable):
+    if isinstance(value, Variable) or _is_iterator(value):
         return []
     return [(key, item) for key, item in vars(value).items() if is_trackable(item)]
 
@@ -123,6 +125,8 @@ class _Walk:
 def _value(value: Any) -> np.ndarray | None:
     if isinstance(value, Variable):
         return np.asarray(value.numpy())
+    if _is_iterator(value):
+        return value.save_position()
     return value.value if isinstance(value, Part) else None
 
 
@@ -138,11 +142,11 @@ def _write(root: Any, prefix: str, latest: bool) -> None:
         array = _value(value)
         if array is not None:
             tensor = to_tensor(array)
-            key = keep.string(walk.paths[i] + _SUFFIX)
+            key = keep.string(walk.paths[i] + (_POSITION_SUFFIX if _is_iterator(value) else _SUFFIX))
             keep.append(tensor)
             tensors.append({"name": key, "tensor": tensor})
             members["key"] = key
-            members["full_name"] = keep.string(value.name.rsplit(":", 1)[0])
+            members["full_name"] = keep.string(getattr(value, "name", "Iterator").rsplit(":", 1)[0])
         objects.append({key: member for key, member in members.items() if member is not None})
     check(lib.est_checkpoint_write(keep.string(prefix), keep.span("est_named_tensors", "est_named_tensor", tensors),
                                    keep.options("est_checkpoint_write_options", latest=latest,
@@ -236,12 +240,16 @@ class Restoration:
 
     def _give(self, number: int, value: Any) -> None:
         key = self.objects[number].key
-        if key is None or number in self._given or not isinstance(value, (Variable, Part)):
+        if key is None or number in self._given or not (isinstance(value, (Variable, Part)) or _is_iterator(value)):
             return
         if isinstance(value, Part) and value.value is None:
             return
+        if _is_iterator(value):
+            value.restore_position(self._reader.get_tensor(key))
         if isinstance(value, Variable):
             array = self._reader.get_tensor(key)
+            if value.is_state and array.size == np.prod(value.shape, dtype=int):
+                array = array.reshape(tuple(value.shape))  # Keras has vectors of one number
             if tuple(array.shape) != tuple(value.shape):
                 raise ValueError(f"Tensor's shape {tuple(array.shape)} is not compatible with supplied shape "
                                  f"{tuple(value.shape)}: {key} of {self.path} is for {value.name}")
@@ -360,12 +368,6 @@ class Checkpoint:
             setattr(self, name, kwargs[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        from .keras.metrics import Metric
-        if isinstance(value, Metric):
-            raise NotImplementedError(f"{name}: the state of a metric is not saved; a tf.Variable is")
-        if hasattr(value, "_next_values"):
-            raise NotImplementedError(f"{name}: the position of an iterator is not saved here; BackupAndRestore and "
-                                      "estimators save that of their input")
         if not is_trackable(value) and not isinstance(value, (list, tuple, dict)):
             raise ValueError(f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from "
                              f"`Trackable`), got {value!r}. If you believe this object should be trackable (i.e. it is "

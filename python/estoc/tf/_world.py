@@ -370,6 +370,7 @@ class Variable:
 
     __array_priority__ = 95
     SaveSliceInfo = None
+    is_state = False  # of a metric of the library
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
         graph = default_graph()

@@ -559,6 +559,17 @@ class OwnedIterator(_data.DatasetIterator):
     def _next_values(self) -> list:
         return [np.asarray(leaf) for leaf in _nest.flatten(super().__next__())]
 
+    def save_position(self) -> np.ndarray:
+        """For a checkpoint; nothing at the end."""
+        return np.zeros(0, np.uint8) if self._c is None else self.save()
+
+    def restore_position(self, position: np.ndarray) -> None:
+        """Goes to a saved position, wherever the iterator is."""
+        self.close()
+        if position.size:
+            self._open()
+            self.restore(position)
+
     def get_next(self) -> Any:
         """The next element; OutOfRangeError at the end."""
         try:

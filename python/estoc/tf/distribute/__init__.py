@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib as _contextlib
 import enum as _enum
 import functools as _functools
+import logging as _logging
 import weakref as _weakref
 from typing import Any as _Any
 from typing import Callable as _Callable
@@ -25,6 +26,9 @@ from ..._lib import owned as _owned
 from ..._lib import running as _running
 from ..._lib import text as _text
 from ..._tensor import borrowed_array as _borrowed_array
+from ..._tensor import take_tensor as _take_tensor
+from ..._tensor import to_array as _to_array
+from ..._tensor import to_tensor as _to_tensor
 from ...estimator import InputContext  # noqa: F401
 from ...estimator import _Input
 from ...graph import NeedsValue as _NeedsValue
@@ -32,6 +36,7 @@ from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
 from .. import _structure, _world
+from .. import config as _devices
 from .._absent import Named as _Named
 from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor as _Tensor
@@ -41,6 +46,7 @@ from .._structure import PerReplica as _PerReplica
 from ..train import Server  # noqa: F401
 
 DistributedValues = _PerReplica
+_logger = _logging.getLogger("tensorflow")
 
 
 class ReduceOp(_enum.Enum):
@@ -401,7 +407,7 @@ class DistributedDataset(_Named):
             specs.append(TensorSpec(py_shape(component.shape), as_dtype(int(component.dtype))))
         self._n = len(names)
         one = _nest_pack(dataset.structure, [specs[i] for i in self._order])
-        self.element_spec = one if self._count == 1 else _PerReplica([one] * self._count)
+        self.element_spec = _combine([one] * self._count)
 
     def __iter__(self) -> "DistributedIterator":
         if _world.current_trace() is not None:
@@ -416,7 +422,7 @@ def _nest_pack(form: _Any, leaves: list) -> _Any:
 
 
 class DistributedIterator:
-    """An element is one batch, or with several replicas a PerReplica of batches."""
+    """An element is one batch, which with several replicas has a PerReplica for each tensor."""
 
     def __init__(self, dataset: DistributedDataset):
         self._dataset = dataset
@@ -457,13 +463,31 @@ class DistributedIterator:
         _check(status)
         d, values = self._dataset, self._values[0]
         return [_borrowed_array(_ffi.cast("est_tensor *", values[replica * d._n + i]))
-                for replica in range(d._count) for i in d._order]
+                for i in d._order for replica in range(d._count)]
 
     def __next__(self) -> _Any:
         trace = _world.current_trace()
         if trace is not None:
             return trace.pull(self, self.element_spec)
         return _structure.pack_as(self.element_spec, [_Tensor(value) for value in self._next_values(False)])
+
+    def save_position(self) -> _np.ndarray:
+        """For a checkpoint; nothing at the end."""
+        if self._ended:
+            return _np.zeros(0, _np.uint8)
+        if self._c is None:
+            self._open(self._dataset._strategy._workers())
+        out = _ffi.new("est_tensor **")
+        _check(_lib.est_distributed_iterator_save(self._c, out))
+        return _to_array(_take_tensor(out[0]), copy=True)
+
+    def restore_position(self, position: _np.ndarray) -> None:
+        """Goes to a saved position, wherever the iterator is."""
+        self.close()
+        self._ended = position.size == 0
+        if not self._ended:
+            self._open(self._dataset._strategy._workers())
+            _check(_lib.est_distributed_iterator_restore(self._c, _to_tensor(position)))
 
     def get_next(self) -> _Any:
         try:
@@ -545,6 +569,17 @@ class CommunicationOptions:
         self.bytes_per_pack, self.timeout_seconds, self.implementation = bytes_per_pack, None, implementation
 
 
+def _visible(devices: list[str]) -> list[str]:
+    """Without any GPU the CPU stands for those that were named, with a warning as in TensorFlow."""
+    gpus = [device for device in devices if "GPU" in device.upper()]
+    missing = _text(_lib.est_device_missing())
+    if not gpus or not missing:
+        return devices
+    _logger.warning("Some requested devices in `tf.distribute.Strategy` are not visible, and the CPU computes in their "
+                    "place: %s (%s)", ",".join(gpus), missing)
+    return [f"/cpu:{i}" for i in range(len(devices))]
+
+
 class MirroredStrategy(_Local, _config.MirroredStrategy):
     """Replicas in this process."""
 
@@ -552,8 +587,10 @@ class MirroredStrategy(_Local, _config.MirroredStrategy):
         if cross_device_ops is not None and not isinstance(cross_device_ops, CrossDeviceOps):
             raise ValueError(f"cross_device_ops is a tf.distribute.CrossDeviceOps, not {cross_device_ops!r}")
         if devices is not None:  # "cpu:0" is "/cpu:0"
-            devices = [device if device.startswith("/") else f"/{device}" for device in
-                       ([devices] if isinstance(devices, str) else devices)]
+            devices = _visible([device if device.startswith("/") else f"/{device}" for device in
+                                ([devices] if isinstance(devices, str) else devices)])
+        elif len(_devices.list_logical_devices()) > 1:
+            devices = [device.name for device in _devices.list_logical_devices()]
         _config.MirroredStrategy.__init__(self, devices)
 
 
@@ -561,7 +598,7 @@ class OneDeviceStrategy(_Local, _config.OneDeviceStrategy):
     """Everything on one device."""
 
     def __init__(self, device: str = "/cpu:0"):
-        _config.OneDeviceStrategy.__init__(self, device)
+        _config.OneDeviceStrategy.__init__(self, _visible([device])[0])
 
 
 class CentralStorageStrategy(_Local, _config.CentralStorageStrategy):
@@ -575,8 +612,10 @@ class MultiWorkerMirroredStrategy(Strategy, _config.MultiWorkerMirroredStrategy)
     """Replicas in every worker of TF_CONFIG. An input_fn shards its dataset itself, by its input_context."""
 
     def __init__(self, cluster_resolver: _Any = None, communication_options: _Any = None, communication: _Any = None):
-        if cluster_resolver is not None:
-            raise NotImplementedError("the cluster is that of TF_CONFIG; a cluster_resolver does not exist yet")
+        if isinstance(cluster_resolver, CommunicationImplementation):  # the first argument of TensorFlow 1.x
+            cluster_resolver, communication = None, cluster_resolver
+        if cluster_resolver is not None and not isinstance(cluster_resolver, _resolvers.TFConfigClusterResolver):
+            raise NotImplementedError("the cluster is that of TF_CONFIG, which TFConfigClusterResolver reads")
         if communication_options is not None and not isinstance(communication_options, CommunicationOptions):
             raise ValueError("communication_options is a tf.distribute.experimental.CommunicationOptions, not "
                              f"{communication_options!r}")
@@ -585,7 +624,7 @@ class MultiWorkerMirroredStrategy(Strategy, _config.MultiWorkerMirroredStrategy)
     @property
     def cluster_resolver(self) -> _Any:
         """The resolver of TF_CONFIG."""
-        return cluster_resolver.TFConfigClusterResolver()
+        return _resolvers.TFConfigClusterResolver()
 
     def _is_elsewhere(self) -> bool:
         context = _ffi.new("est_input_context *")
@@ -757,5 +796,6 @@ class _OutsideContext:
 
 
 from . import cluster_resolver, coordinator, experimental  # noqa: E402,F401
+from . import cluster_resolver as _resolvers  # noqa: E402
 
 __getattr__ = _module_getattr(__name__)

@@ -28,20 +28,23 @@ class ClusterWorld(_world.World):
         self._strategy = weakref.ref(strategy)
         self._c_strategy = strategy._c
         self._coordinator: Any = None
+        self.schedules = False  # a ClusterCoordinator of the program has the cluster, and keeps it
         self.network: Any = None  # that has the cluster, in place of a coordinator
+        self._moving: dict[bytes, np.ndarray] = {}  # values for the next who has it
         _worlds.add(self)
 
     def coordinator(self) -> Any:
-        """The est_coordinator."""
+        """The est_coordinator, which takes the cluster over from a network that was fitted."""
         if self._coordinator is None:
-            if self.network is not None and self.network() is not None:
-                raise RuntimeError("a model is fitted on this cluster, and is its coordinator; values of other "
-                                   "variables of the strategy cannot be reached")
+            self._leave_network()
             keep, out = Keep(), ffi.new("est_coordinator **")
             self.graph.check()
             check_signals(lib.est_coordinator_create(self._c_strategy, self.graph._c,
                                                      keep.options("est_coordinator_options"), out))
             self._coordinator = owned(out[0], "est_coordinator_free", parents=(self.graph, self._c_strategy))
+            values, self._moving = self._moving, {}
+            for name, value in values.items():
+                check(lib.est_session_write(self.session(), name, to_tensor(value)))
         return self._coordinator
 
     def session(self) -> Any:
@@ -54,12 +57,34 @@ class ClusterWorld(_world.World):
     def ready(self) -> Any:
         return self.session()
 
-    def use(self, network: Any) -> None:
-        """A network is fitted on the cluster, and is its coordinator."""
+    def use(self, network: Any) -> bool:
+        """Gives a network the cluster, whose coordinator it becomes; False: a ClusterCoordinator keeps it."""
+        if self.schedules:
+            return False
+        self._leave_network()
         if self._coordinator is not None:
-            raise RuntimeError("a ClusterCoordinator has this cluster; a model is fitted before one is made, or in a "
-                               "program of its own")
+            names = [lib.est_node_name(node) for node in self._variables()]
+            self._moving.update({ffi.string(name): self.read(ffi.string(name)) for name in names})
+            coordinator, self._coordinator, self._session = self._coordinator, None, None
+            ffi.release(coordinator)
         self.network = weakref.ref(network)
+        return True
+
+    def _variables(self) -> list:
+        span = lib.est_global_variables(self.graph._c)
+        return [span.data[i] for i in range(span.n)]
+
+    def _leave_network(self) -> None:
+        """The network that has the cluster gives it back with the values of its variables."""
+        network, self.network = self.network() if self.network is not None else None, None
+        if network is not None:
+            self._moving.update(network.leave())
+
+    def give_moved(self, network: Any) -> None:
+        """Gives a network that has got the cluster the values that its variables had before."""
+        for variable, name in network._pairs() if self._moving else ():
+            if variable._bytes in self._moving:
+                check(lib.est_session_write(network.session(), name, to_tensor(self._moving.pop(variable._bytes))))
 
     def _place(self, name: bytes) -> tuple[Any, bytes]:
         """The session that has a variable, and its name there."""

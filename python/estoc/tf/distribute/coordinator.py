@@ -111,6 +111,7 @@ class ClusterCoordinator:
         self.strategy = strategy
         self._world = strategy._world()
         self._functions: dict = {}
+        self._world.schedules = True
         self._world.coordinator()
 
     def schedule(self, fn: _Callable, args: tuple = (), kwargs: dict | None = None) -> RemoteValue:

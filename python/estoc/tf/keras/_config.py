@@ -63,6 +63,9 @@ def encode(value: Any, reference: Callable[[Any], Any] = lambda value: None) -> 
     if hasattr(value, "_keras_name"):
         return value._keras_name
     if isinstance(value, Recorded):
+        value = value.__dict__.get("_given", value)  # the legacy optimizer that one of a loop was made of
+        if not isinstance(value, Recorded):
+            raise Unknown(f"{value!r} is no object of Keras")
         args, named = value._made_with
         named = {**named, "name": value.name} if "_layers" in value.__dict__ else named
         return {"object": _name_of(type(value)), "args": encode(list(args)), "named": encode(named)}

@@ -205,6 +205,7 @@ class Layer(Recorded, Named):
         d["_precision"] = None if dtype is None and not d["dtype_policy"].is_mixed else _precision_of(d["dtype_policy"])
         d["_dtype"] = as_dtype(dtype if d["dtype_policy"] is None else d["dtype_policy"].variable_dtype)
         d["built"] = False
+        d["_made_in"] = weakref.WeakSet()  # graphs of worlds in which the call of a functional model was made again
         d["_eager_call"] = None
         graph = default_graph()
         d["_home"] = current_world() if graph is None or getattr(graph, "world", None) is not None else None
@@ -319,6 +320,13 @@ class Layer(Recorded, Named):
 
     def _ensure_built(self) -> None:
         """Makes the variables, if the shape of the input is known."""
+        world = self._world_now() if "_symbolic" in self.__dict__ and default_graph() is None else None
+        if world is None or world.graph in self._made_in or self._collect(world.graph):
+            return
+        self._made_in.add(world.graph)
+        call = next((leaf._call for leaf in _structure.flatten(self._symbolic[1]) if isinstance(leaf, KerasTensor)), None)
+        if call is not None:
+            _call_again(self, world, call)
 
     @property
     def weights(self) -> list[Variable]:
@@ -660,6 +668,7 @@ class NativeLayer(Layer):
     def _ensure_built(self) -> None:
         if not self.built and self._batch_input_shape is not None and default_graph() is None:
             build_in(self, self._world_now(), [(float32, self._batch_input_shape)])
+        super()._ensure_built()
 
     def build(self, input_shape: Any) -> None:
         if not self.built:
@@ -680,6 +689,16 @@ def build_in(layer: Layer, world: World, specs: list) -> None:
     with Trace(world):
         nodes = [world.graph.placeholder(None, dtype, shape) for dtype, shape in specs]
         layer._in_graph(nodes[0] if len(nodes) == 1 else nodes)
+
+
+def _call_again(layer: Layer, world: World, call: Call) -> None:
+    """Makes the variables of a layer that a functional model has called."""
+    from .._world import Trace
+    with Trace(world):
+        args, named = _structure.map_structure(
+            lambda leaf: world.graph.placeholder(None, leaf.dtype, leaf.shape) if isinstance(leaf, KerasTensor) else leaf,
+            (call.positional, call.named))
+        layer._in_graph(*args, **named)
 
 
 # --- arguments of layers ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from ... import _nest
 from ... import data as _data
 from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, text
-from ..._tensor import as_dtype, c_shape, take_tensor, to_tensor
+from ..._tensor import as_dtype, c_shape, take_tensor, to_array, to_tensor
 from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
@@ -22,14 +22,20 @@ _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 def graph_of(pointer: Any) -> Graph:
-    """The Python side of a graph that callbacks of networks are given."""
+    """The Python side of a graph that callbacks of networks are given. One with fewer variables than were seen is
+    another, at the address of a trial that was freed."""
     address = int(ffi.cast("uintptr_t", pointer))
-    graph = _graphs.get(address)
-    if graph is None or graph._c is None:
+    graph, count = _graphs.get(address), count_variables_of(pointer)
+    if graph is None or graph._c is None or count < graph.variables_seen:
         graph = Graph(_borrowed=pointer)
         graph.twins, graph.twin_of = {}, {}
         _graphs[address] = graph
+    graph.variables_seen = count
     return graph
+
+
+def count_variables_of(pointer: Any) -> int:
+    return int(lib.est_global_variables(pointer).n)
 
 
 class Network:
@@ -46,7 +52,8 @@ class Network:
         self.names: list[str] = []
         self._handle = Handle(weakref.ref(self))
         keep, out = Keep(), ffi.new("est_network **")
-        strategy = model._strategy
+        self.has_cluster = self._world.is_remote and self._world.use(self)
+        strategy = model._strategy if self.has_cluster or not self._world.is_remote else None
         members = {"name": keep.string(model.name), "user": self._handle.pointer,
                    "strategy": strategy._c if strategy is not None else None,
                    "seed": model._seed_of_network()}
@@ -62,8 +69,6 @@ class Network:
         check(lib.est_network_create(lib.py_on_network, keep.options("est_network_options", **members), out))
         self._c = owned(out[0], "est_network_free", parents=(self._handle, strategy, keep))
         self.graph: Graph | None = None
-        if self._world.is_remote:
-            self._world.use(self)
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
         self.optimizer: Any = None  # of compile
@@ -97,7 +102,10 @@ class Network:
 
     def take(self) -> None:
         """Gives the session what the world has."""
-        if self._world.is_remote or self._version == self._world.version or self in self._world.trained:
+        if self.has_cluster:
+            self._world.give_moved(self)
+            return
+        if self._version == self._world.version or self in self._world.trained:
             return
         session = lib.est_network_session(self._c)
         if session == NULL:
@@ -111,7 +119,7 @@ class Network:
         world = self._world
         world.trained.discard(self)
         session = lib.est_network_session(self._c)
-        if session == NULL or world.is_remote:
+        if session == NULL or self.has_cluster:
             return
         self._copy_back(self._pairs() + self._slot_pairs())
         world.changed()
@@ -166,7 +174,7 @@ class Network:
 
     def give_slots(self) -> None:
         """Gives the world the slots of a network that has trained."""
-        if lib.est_network_session(self._c) != NULL and not self._world.is_remote:
+        if lib.est_network_session(self._c) != NULL and not self.has_cluster:
             self._copy_back(self._slot_pairs())
 
     def note_trained(self, optimizer: Any) -> None:
@@ -174,6 +182,19 @@ class Network:
         model = self._model()
         if model is not None and self.optimizer is optimizer and self._prefix(self._all_names()) is not None:
             optimizer._make_slots(self._world, model.trainable_variables)
+
+    def leave(self) -> dict[bytes, np.ndarray]:
+        """Leaves the cluster; gives the values of the variables by their names in the world. The model makes another
+        network when it needs one."""
+        model, out, values = self._model(), ffi.new("est_tensor **"), {}
+        if self._c is None or model is None:
+            return values
+        for variable, name in self._pairs():
+            check(lib.est_session_read(self.session(), name, out))
+            values[variable._bytes] = to_array(take_tensor(out[0]), copy=True)
+        lib.est_network_leave(self._c)
+        model.__dict__["_network"] = None
+        return values
 
     def close(self) -> None:
         """Ends the job of parameter servers."""
@@ -196,6 +217,7 @@ class Network:
         graph.check()
         with graph.as_default():
             result = model._in_graph(model._pack_inputs(nodes), training=training)
+        graph.variables_seen = count_variables_of(graph._c)
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")

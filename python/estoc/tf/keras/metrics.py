@@ -110,6 +110,13 @@ def _as_one_example(labels: _Any, predictions: _Any) -> tuple:
     return _ops.expand_dims(labels, 0), _ops.expand_dims(predictions, 0)
 
 
+_COUNTS = ("true_positives", "true_negatives", "false_positives", "false_negatives")
+
+
+def _state_span(graph: _Graph, shared: bool) -> _Any:
+    return _lib.est_global_variables(graph._c) if shared else _lib.est_local_variables(graph._c)
+
+
 class _Native(Metric):
     """A metric of the library: spec(keep) is an est_metric_spec."""
 
@@ -121,6 +128,7 @@ class _Native(Metric):
         d = self.__dict__
         d["_spec"], d["_key"], d["_states"] = spec, _Handle(None), {}
         d["_steps"] = {}
+        d["_parts_of_state"] = []
 
     def _struct(self, keep: _Keep) -> _Any:
         struct = keep.new("est_metric_spec *", self._spec(keep))
@@ -148,11 +156,13 @@ class _Native(Metric):
         weight = _ffi.new("est_node *")[0] if weights is None else _as_node(weights, graph)._c
         struct = self._struct(keep)
         graph.keep.append(keep)
+        before = _state_span(graph, struct.shared).n
         _lib.est_share_begin(graph._c, self._key.pointer)
         metric = struct.make(struct, labels._c, predictions._c, weight)
         _lib.est_share_end(graph._c)
         graph.check()
         state, trace = self._state(graph), _current_trace()
+        self._note_states(graph, struct.shared, before)
         update = _Node(graph, metric.update)
         if state.value is None:
             state.value, state.reset = _Node(graph, metric.value), _Node(graph, metric.reset)
@@ -160,6 +170,19 @@ class _Native(Metric):
             state.updates.setdefault(id(trace), []).append(update)
             trace.late.append(lambda: state.updates.pop(id(trace), None))
             trace.targets.append(update)
+
+    def _note_states(self, graph: _Graph, shared: bool, before: int) -> None:
+        """The variables that an update has made, by the names that Keras has for them in checkpoints."""
+        span, world = _state_span(graph, shared), getattr(graph, "world", None)
+        for i in range(before, span.n if world is not None else before):
+            variable = _Variable._of(world, graph, _ffi.new("est_node *", span.data[i])[0], False)
+            variable.is_state = True
+            path = variable._name.rsplit("/", 2)[1:]
+            name = path[0] if len(path) == 2 and path[1] == "count" and path[0] in _COUNTS else path[-1]
+            self._parts_of_state.append(("accumulator" if name == _snake(type(self).__name__) else name, variable))
+
+    def _checkpoint_parts(self) -> list:
+        return [(name, variable) for name, variable in self._parts_of_state if variable._world is self._world_now()]
 
     def update_state(self, y_true: _Any, y_pred: _Any = None, sample_weight: _Any = None) -> None:
         if not self._takes_labels:

@@ -406,6 +406,9 @@ class Model(_Layer):
         backup = _callbacks.BackupAndRestore._among(callbacks)
         directory = self._go_on_from(backup)
         network = self._ready(rows, model_dir=directory)
+        if self._world_now().is_remote and not network.has_cluster:
+            raise RuntimeError("a ClusterCoordinator has this cluster, whose steps it schedules: fit a model before one is "
+                               "made. evaluate and predict work, in this process")
         self._bring_optimizer(rows)
         members = rows.options(keep)
         if validation_data is not None:
@@ -1150,7 +1153,7 @@ class Functional(Model):
         return [(name, item.dtype, tuple(item.shape)) for name, item in by_name.items()]
 
     def _ensure_built(self) -> None:
-        if _default_graph() is not None or self._world_now().graph in self.__dict__.setdefault("_made_in", set()):
+        if _default_graph() is not None or self._world_now().graph in self._made_in:
             return
         self._made_in.add(self._world_now().graph)
         _build_in(self, self._world_now(), [(dtype, shape) for _, dtype, shape in self._known_inputs()])

@@ -53,6 +53,7 @@ def _take(tf: "dict[str, _Any]") -> None:
                 break
         if found is not None:
             globals()[name] = found
+    globals()["__version__"] = tf["version"].VERSION
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
     globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
     globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])

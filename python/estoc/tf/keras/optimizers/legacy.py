@@ -10,9 +10,10 @@ from ...._lib import Keep as _Keep
 from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
+from .._recorded import Recorded as _Recorded
 
 
-class Optimizer(_optimizers.Optimizer):
+class Optimizer(_Recorded, _optimizers.Optimizer):
     """What they have in common: the library's optimizer in the graphs of estimators, and that of Keras elsewhere."""
 
     _momentum, _centered = 0.0, False
