@@ -212,6 +212,10 @@ est_status est_local_devices_enter(est_local_devices *devices, const est_segment
         leave(s);
         return status;
     }
+    if (devices->choice.log_placement) {
+        est_log_info("%s: phase %d of a step, %d values from the host, %d to it", devices->names[segment->task],
+                     (segment->phase + 1) / 2, segment->io.n_feeds, segment->io.n_fetches);
+    }
     *out = s;
     return EST_OK;
 }
