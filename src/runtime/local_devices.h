@@ -24,6 +24,8 @@
 
 /* Those that the options of a session name (est_session_options.devices). *out NULL: only the CPU. */
 EST_MUST_CHECK est_status est_local_devices_create(const est_session_options *options, est_local_devices **out);
+/* The same devices with queues of their own, for plans that run beside those of `like`. NULL: *out is NULL. */
+EST_MUST_CHECK est_status est_local_devices_again(const est_local_devices *like, est_local_devices **out);
 void                      est_local_devices_free(est_local_devices *devices); /* NULL is fine; after all plans */
 
 est_remote *est_local_devices_remote(est_local_devices *devices);
