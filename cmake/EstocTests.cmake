@@ -175,10 +175,14 @@ endforeach()
 
 # The op harness once more, on the GPU kernels, compiled for the CPU (EstocCuda.cmake).
 if(TARGET estoc_cuda_on_cpu)
-    add_dependencies(test_runtime_many_tables estoc_cuda_on_cpu)
-    add_test(NAME cuda_many_tables COMMAND test_runtime_many_tables)
-    set_tests_properties(cuda_many_tables PROPERTIES LABELS "unit;runtime" TIMEOUT ${est_test_seconds}
-        ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
+    foreach(test runtime_many_tables models_gpu)
+        string(REGEX REPLACE "^[a-z]+_" "cuda_" name ${test})
+        string(REGEX REPLACE "_.*" "" folder ${test})
+        add_dependencies(test_${test} estoc_cuda_on_cpu)
+        add_test(NAME ${name} COMMAND test_${test})
+        set_tests_properties(${name} PROPERTIES LABELS "unit;${folder}" TIMEOUT ${est_test_seconds}
+            ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
+    endforeach()
     foreach(source IN LISTS est_cuda_sources)
         cmake_path(GET source STEM name)
         if(TARGET test_ops_${name})

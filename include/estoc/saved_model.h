@@ -36,6 +36,7 @@ typedef struct est_saved_model_options {
     est_strings tags;        /* of the graph: all that it has, in any order; empty: "serve" */
     int         threads;     /* 0: ESTOC_NUM_THREADS, else the cores this process may use */
     bool        no_verify;   /* checksums of variables that are mapped are not checked: loading does not read them */
+    est_strings devices;     /* that compute beside the CPU: "/gpu:0"; copied; zeroed: none */
 } est_saved_model_options;
 
 #define EST_SAVED_MODEL(...)                                                                                           \

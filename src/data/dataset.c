@@ -68,6 +68,11 @@ est_dataset *est_dataset_fail(est_dataset *dataset, est_status status)
     return dataset;
 }
 
+static bool is_last(const est_dataset *dataset)
+{
+    return dataset != NULL && dataset->stage->last;
+}
+
 void *est_dataset_new(const est_stage *stage, size_t size, est_dataset *first, est_dataset *second)
 {
     est_dataset *failed = failed_input(first, second);
@@ -94,6 +99,11 @@ void *est_dataset_new(const est_stage *stage, size_t size, est_dataset *first, e
     dataset->endless  = (first != NULL && first->endless) || (second != NULL && second->endless);
     if ((stage->n_inputs > 0 && first == NULL) || (stage->n_inputs > 1 && second == NULL)) {
         return est_dataset_fail(dataset, est_fail(EST_INVALID_ARGUMENT, "no dataset was given"));
+    }
+    if (is_last(first) || is_last(second)) {
+        return est_dataset_fail(dataset,
+                                est_fail(EST_INVALID_ARGUMENT, "it comes after %s, which must be the last stage",
+                                         (is_last(first) ? first : second)->stage->name));
     }
     return dataset;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "data/stage.h"
+#include "estoc/devices.h"
 #include "format/tensor_proto.h"
 
 enum { ORIGIN_PATH = 1, ORIGIN_AT, ORIGIN_LINE, COMPONENT };
@@ -110,11 +111,15 @@ est_status est_element_check(const est_element *element, const est_dataset *data
 
 /* --- bytes -------------------------------------------------------------------------------------------------------- */
 
-static void put_tensor(est_wire_writer *w, uint32_t number, const est_tensor *tensor)
+/* One in the memory of a device is copied, and read back into that of the host. */
+static void put_tensor(est_wire_writer *w, uint32_t number, est_tensor *tensor)
 {
-    size_t mark = est_wire_begin(w, number);
+    size_t      mark = est_wire_begin(w, number);
+    est_tensor *here = NULL;
 
-    est_tensor_proto_put(w, tensor);
+    w->failed = est_tensor_to_host(tensor, &here) != EST_OK || w->failed;
+    if (here != NULL) est_tensor_proto_put(w, here);
+    est_tensor_free(here);
     est_wire_end(w, mark);
 }
 

@@ -34,6 +34,10 @@ static const est_stage *const stages[] = {
 
 static est_status fail_function(const est_stage *stage)
 {
+    if (stage->last) {
+        return est_fail(EST_UNIMPLEMENTED, "stage %s cannot be sent to another process: its device is this one's",
+                        stage->name);
+    }
     return est_fail(EST_UNIMPLEMENTED,
                     "stage %s calls a function of this program, which cannot be sent to another process: %s%s"
                     "make the dataset there, by a named function in est_server_options.functions",

@@ -331,7 +331,7 @@ static est_status runner_plan(est_graph_function *fn, est_graph_runner *runner)
             fn->segment.graph, EST_SESSION(.threads = 1, .seed = 1, .devices = EST_STRINGS("/cpu:0")), &fn->session));
     }
     io.n_targets = 0;
-    return est_session_plan(fn->session, &io, est_session_pool(fn->session), &runner->plan);
+    return est_session_plan(fn->session, &io, est_session_pool(fn->session), NULL, &runner->plan);
 }
 
 static est_status runner_create(est_graph_function *fn, est_graph_runner **out)

@@ -131,6 +131,7 @@ struct est_stage {
     bool counts;      /* its effect on an element depends on earlier ones: it must not be divided before this stage */
     bool reads_files; /* takes paths and reads the files */
     bool lists_files; /* a source of paths */
+    bool last;        /* its elements are in memory that stages must not touch: none comes after it */
 
     /* How many elements it makes one batch of. NULL: it makes no batches. */
     int64_t (*batch_size)(const est_dataset *dataset);

@@ -37,10 +37,10 @@ static est_status build(est_estimator *estimator, const est_serving_input *input
 
 static est_status restore(est_estimator *estimator, const char *checkpoint_path, served_model *served)
 {
-    EST_TRY(est_session_create(
-        served->model->graph,
-        EST_SESSION(.threads = estimator->config.threads, .seed = 1, .devices = EST_STRINGS("/cpu:0")),
-        &served->session));
+    est_session_options options = est_estimator_session(estimator);
+
+    options.seed = 1;
+    EST_TRY(est_session_create(served->model->graph, &options, &served->session));
     EST_TRY(est_estimator_restore(estimator, served->model, served->session, checkpoint_path, NULL));
     return est_session_init(served->session); /* local variables, which no checkpoint has */
 }

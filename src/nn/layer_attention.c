@@ -189,10 +189,8 @@ static est_node to_heads(const multi_head *l, const char *scope, est_node x, int
         y = est_bias_add(y, est_reshape(part("bias", x, EST_SHAPE(l->heads, width), est_init_zeros()), EST_I64S(all)));
     }
     est_scope_pop(x.graph);
-    y = est_reshape_to(
-        y, est_pack(EST_NODES(est_nn_dim(x, 0), est_nn_dim(x, 1), est_scalar(x.graph, EST_I32, (double)l->heads),
-                              est_scalar(x.graph, EST_I32, (double)width)),
-                    0));
+    y = est_nn_reshape(y, EST_NODES(est_nn_dim(x, 0), est_nn_dim(x, 1), est_scalar(x.graph, EST_I32, (double)l->heads),
+                                    est_scalar(x.graph, EST_I32, (double)width)));
     return est_transpose(y, EST_I64S(0, 2, 1, 3));
 }
 
@@ -203,8 +201,8 @@ static est_node from_heads(const multi_head *l, est_node x, int64_t width, int64
     est_node y, rows;
 
     rows = est_transpose(x, EST_I64S(0, 2, 1, 3));
-    rows = est_reshape_to(
-        rows, est_pack(EST_NODES(est_nn_dim(x, 0), est_nn_dim(x, 2), est_scalar(x.graph, EST_I32, (double)all)), 0));
+    rows = est_nn_reshape(rows,
+                          EST_NODES(est_nn_dim(x, 0), est_nn_dim(x, 2), est_scalar(x.graph, EST_I32, (double)all)));
     est_scope_reenter(x.graph, "attention_output");
     y = part("kernel", x, EST_SHAPE(l->heads, width, units), est_init_glorot_uniform(0));
     y = est_rows_times(rows, est_reshape(y, EST_I64S(all, units)), units);

@@ -35,7 +35,7 @@ est_node est_rows_times(est_node x, est_node kernel, int64_t units)
     for (int i = 0; i < rank - 1; i++) axes[i] = est_nn_dim(x, i);
     axes[rank - 1] = est_scalar(x.graph, EST_I32, (double)units);
     rows           = est_matmul(est_layer_factor(est_reshape(x, EST_I64S(-1, est_node_dim(x, -1)))), kernel);
-    return est_reshape_to(rows, est_pack((est_nodes){ axes, rank }, 0));
+    return est_nn_reshape(rows, (est_nodes){ axes, rank });
 }
 
 static est_node dense_call(const est_layer *self, est_nodes in, const est_call_options *call)

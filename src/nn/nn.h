@@ -47,6 +47,10 @@ est_node est_nn_dim(est_node x, int axis);
 /* x / sqrt(max(sum of x^2, 1e-12)), the sum along an axis. */
 est_node est_nn_unit_length(est_node x, int axis);
 
+/* y with these sizes, int32 scalars. Where at most one is unknown the shape is a constant: one that depended on y would
+ * have a device wait for the host, which computes shapes. */
+est_node est_nn_reshape(est_node y, est_nodes sizes);
+
 /* The rows of a sparse gradient in a tensor shaped as the variable. */
 est_node est_nn_densify(est_gradient g, est_node variable);
 

@@ -7,6 +7,7 @@
 
 #include "base/options.h"
 #include "nn/nn.h"
+#include "ops/array.h"
 
 bool est_options_copy(est_graph *graph, size_t struct_size, const void *given, void *out)
 {
@@ -152,6 +153,23 @@ est_node est_nn_align_weights(est_node weights, est_node values)
     if (w > 0 && v == w + 1) return est_expand_dims(weights, -1);
     if (v > 0 && w == v + 1 && est_node_dim(weights, -1) == 1) return est_squeeze(weights, EST_I64S(-1));
     return weights;
+}
+
+est_node est_nn_reshape(est_node y, est_nodes sizes)
+{
+    int64_t dim[EST_RANK_MAX];
+    int     n_unknown = 0;
+    bool    empty     = false; /* then an unknown size does not follow from the others */
+
+    for (int i = 0; i < sizes.n && i < EST_RANK_MAX; i++) {
+        const est_value *value = est_node_value(sizes.data[i]);
+
+        dim[i] = value != NULL && value->v[0] != EST_VALUE_UNKNOWN ? value->v[0] : -1;
+        n_unknown += dim[i] < 0;
+        empty = empty || dim[i] == 0;
+    }
+    if (sizes.n <= EST_RANK_MAX && n_unknown <= 1 && !empty) return est_reshape(y, (est_i64s){ dim, sizes.n });
+    return est_reshape_to(y, est_pack(sizes, 0));
 }
 
 est_node est_nn_dim(est_node x, int axis)

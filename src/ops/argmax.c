@@ -2,6 +2,7 @@
  *
  * ArgMax and ArgMin: where along one axis the largest (smallest) element is. Of equal ones the first; NaN never wins.
  */
+#include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "ops/array.h"
 
@@ -108,6 +109,7 @@ static est_status run_arg(est_call *c, const arg_loops *l)
                      "output_type: {int32, int64} = int64",                                                            \
         .infer     = arg_infer,                                                                                        \
         .cpu       = EST_KERNELS({ .run = op_name##_cpu }),                                                            \
+        .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(op_name) }),                                                   \
     };                                                                                                                 \
                                                                                                                        \
     est_node est_##op_name(est_node x, int axis)                                                                       \

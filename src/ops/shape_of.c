@@ -2,6 +2,7 @@
  *
  * Shape, Size, Rank: what a tensor's shape is, as numbers in the graph. Only the shape of the input is looked at, so
  * the input's memory need not be kept for them. */
+#include "cuda/launchers.h"
 #include "ops/array.h"
 
 static void write_int(est_view *out, int64_t i, int64_t value)
@@ -38,6 +39,7 @@ const est_op est_op_shape = {
     .signature  = "input: T -> output: out_type; T: type; out_type: {int32, int64} = int32",
     .infer      = shape_infer,
     .cpu        = EST_KERNELS({ .run = shape_cpu }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(shape) }),
     .shape_only = 1u << 0,
 };
 
@@ -62,6 +64,7 @@ const est_op est_op_size = {
     .signature  = "input: T -> output: out_type; T: type; out_type: {int32, int64} = int32",
     .infer      = size_infer,
     .cpu        = EST_KERNELS({ .run = size_cpu }),
+    .cuda       = EST_KERNELS({ .launch = EST_LAUNCH(size) }),
     .shape_only = 1u << 0,
 };
 

@@ -24,6 +24,7 @@
 #include "kernels/lazy_rows.h"
 #include "predict/example_features.h"
 #include "predict/rows.h"
+#include "runtime/local_devices.h"
 #include "runtime/session.h"
 #include "runtime/trace.h"
 #include "tensor/shape.h"
@@ -58,6 +59,7 @@ struct est_prediction {
     est_predictor     *predictor;
     est_pool          *pool; /* NULL: the calling thread alone */
     bool               owns_pool;
+    est_local_devices *devices; /* of the session, with queues of its own (PR1); NULL: those of the session, or none */
     est_plan          *plans[N_RANGES]; /* NULL: not made yet */
     est_plan          *ran;             /* the last run; NULL: none, or it failed */
     const est_tensor **feeds;           /* [n_feeds] */
@@ -195,6 +197,9 @@ static est_status make_prediction(est_predictor *predictor, est_prediction **out
     if (predictor->within) prediction->pool = est_session_pool(predictor->session);
     prediction->owns_pool = !predictor->within && predictor->threads != 1;
     if (status == EST_OK && prediction->owns_pool) status = est_pool_create(predictor->threads, &prediction->pool);
+    if (status == EST_OK && !predictor->within) {
+        status = est_session_devices_again(predictor->session, &prediction->devices);
+    }
     if (status != EST_OK) {
         est_prediction_free(prediction);
         return status;
@@ -206,10 +211,14 @@ static est_status make_prediction(est_predictor *predictor, est_prediction **out
     return EST_OK;
 }
 
-/* PR1. */
+/* PR1, on the host and on other devices. */
 static est_status check_plan(const est_plan *plan)
 {
     char text[EST_NODE_TEXT_MAX];
+
+    for (int i = 0; i < plan->n_parts; i++) {
+        EST_TRY(check_plan(est_local_devices_plan(plan->part_bindings[i].segment)));
+    }
 
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_call *call = &plan->items[k].call;
@@ -227,7 +236,7 @@ static est_status make_plan(est_prediction *prediction, est_plan **out)
     est_plan      *plan;
     est_status     status;
 
-    EST_TRY(est_session_plan(p->session, &p->io, prediction->pool, &plan));
+    EST_TRY(est_session_plan(p->session, &p->io, prediction->pool, prediction->devices, &plan));
     status = p->within ? EST_OK : check_plan(plan);
     if (status != EST_OK) {
         est_plan_free(plan);
@@ -391,6 +400,7 @@ void est_prediction_free(est_prediction *prediction)
 {
     if (prediction == NULL) return;
     for (int i = 0; i < N_RANGES; i++) est_plan_free(prediction->plans[i]);
+    est_local_devices_free(prediction->devices);
     if (prediction->owns_pool) est_pool_free(prediction->pool);
     est_free(prediction->feeds);
     est_free(prediction->copies);

@@ -445,6 +445,8 @@ static est_status check_values(const est_saved_model *m)
 
 static est_status load(est_loading *l, est_saved_model *m, const est_saved_model_options *o)
 {
+    est_strings devices = o->devices.n > 0 ? o->devices : EST_STRINGS("/cpu:0"); /* which maps variables from files */
+
     EST_TRY(read_message(l, o->tags));
     EST_TRY(est_meta_graph_def_place_assets(l->meta, l->dir));
     EST_TRY(list_signatures(l));
@@ -453,8 +455,8 @@ static est_status load(est_loading *l, est_saved_model *m, const est_saved_model
     EST_TRY(import_graph(l, &m->graph));
     EST_TRY(copy_signatures(l, m));
     EST_TRY(list_init(l, m));
-    EST_TRY(est_session_create(
-        m->graph, EST_SESSION(.threads = o->threads, .seed = 1, .devices = EST_STRINGS("/cpu:0")), &m->session));
+    EST_TRY(
+        est_session_create(m->graph, EST_SESSION(.threads = o->threads, .seed = 1, .devices = devices), &m->session));
     EST_TRY(est_loading_restore(l, m->session));
     EST_TRY(est_saved_model_init(m));
     return check_values(m);

@@ -108,6 +108,47 @@ static bool can_pad(const est_graph *graph, const est_node_def *def, const est_d
     return def->op->shrinks && kernel != NULL && kernel->launch != 0 && for_users(graph, def, takes_padding, NULL);
 }
 
+static bool is_integer(est_dtype dtype)
+{
+    return dtype == EST_I32 || dtype == EST_I64;
+}
+
+/* Shape and Size, which look at no element. */
+static bool is_of_shape(const est_node_def *def)
+{
+    return def->n_in == 1 && est_op_shape_only(def->op, 0);
+}
+
+typedef struct integer_users {
+    const est_graph  *graph;
+    const est_device *device;
+    bool              follow; /* the integers follow from shapes, which a plan on the device knows: Shape, Size */
+    int               n;
+} integer_users;
+
+static bool is_no_shape(const est_graph *graph, const est_node_def *def, const est_device *device);
+
+/* Whether it makes floats and truth values of the integers, element by element, or hands them on to what does. */
+static bool takes_no_shape(void *arg, const est_node_def *user, int32_t input)
+{
+    integer_users *users = arg;
+
+    users->n++;
+    if (user->op->alias) return input == 0 && is_no_shape(users->graph, user, users->device);
+    for (int32_t o = 0; o < user->n_out; o++) {
+        if (is_integer(user->dtype[o])) return false;
+    }
+    return user->op->elementwise || (users->follow && has_kernel(users->graph, user, users->device));
+}
+
+/* Whether the integers that the operation makes have users, and none of these needs them as a shape before a run. */
+static bool is_no_shape(const est_graph *graph, const est_node_def *def, const est_device *device)
+{
+    integer_users users = { graph, device, is_of_shape(def), 0 };
+
+    return for_users(graph, def, takes_no_shape, &users) && users.n > 0;
+}
+
 static bool can_run(const est_graph *graph, const est_node_def *def, const est_device *device)
 {
     const est_op *op     = def->op;
@@ -120,7 +161,7 @@ static bool can_run(const est_graph *graph, const est_node_def *def, const est_d
     }
     for (int32_t o = 0; o < def->n_out; o++) {
         if (def->dtype[o] == EST_STRING || def->dtype[o] == EST_RESOURCE) return false;
-        if ((def->dtype[o] == EST_I32 || def->dtype[o] == EST_I64) && !padded) return false; /* D3 */
+        if (is_integer(def->dtype[o]) && !padded && !is_no_shape(graph, def, device)) return false; /* D3 */
     }
     for (int32_t i = 0; i < def->n_in; i++) {
         const est_node_def *maker = est_graph_node(graph, def->in[i].node);
@@ -321,12 +362,13 @@ static bool stays(const est_device_choice *c, const est_partition_step *step, co
 }
 
 static est_status place_node(const est_device_choice *c, const est_partition_step *step, const est_node_def *def,
-                             int32_t *out)
+                             int32_t *task)
 {
-    int32_t at = EST_HERE;
+    int32_t at = EST_HERE, *out = &task[def->id];
 
     *out = EST_HERE;
     if (def->op->source != EST_SOURCE_NONE) return EST_OK;
+    if (is_of_shape(def) && task[def->in[0].node] == EST_HERE) return EST_OK;
     if (follows_variable(c, step, def, &at)) {
         *out = at;
         if (at == EST_HERE || can_run(step->graph, def, c->devices[at])) return EST_OK;
@@ -354,13 +396,75 @@ static void log_node(const est_device_choice *c, const est_node_def *def, int32_
                  at == EST_HERE ? "CPU" : c->devices[at]->kind, at == EST_HERE ? 0 : c->devices[at]->number);
 }
 
+/* --- between operations of the host ------------------------------------------------------------------------------- */
+
+/* Per node: whether it is cheap, on a device by default, and takes what the host makes; how many users it has; whether
+ * one of them is on a device. */
+typedef struct between {
+    bool    from_host, to_device;
+    int32_t n_users;
+} between;
+
+static bool is_free_to_move(const est_node_def *def)
+{
+    return (def->op->elementwise || def->op->alias) && def->op->writes == 0 && !is_pinned(def);
+}
+
+static void look_down(const est_partition_step *step, const int32_t *task, between *b)
+{
+    for (int32_t k = 0; k < step->whole->n; k++) {
+        const est_node_def *def  = est_graph_node(step->graph, step->whole->nodes[k]);
+        bool                from = task[def->id] != EST_HERE && is_free_to_move(def);
+
+        for (int32_t i = 0; i < def->n_in && from; i++) {
+            int32_t maker = def->in[i].node;
+
+            from = !is_handle(est_graph_node(step->graph, maker)) && (task[maker] == EST_HERE || b[maker].from_host);
+        }
+        b[def->id].from_host = from;
+    }
+}
+
+static bool goes_to_host(const between *b)
+{
+    return b->from_host && b->n_users > 0 && !b->to_device;
+}
+
+/* An elementwise operation, or a chain of them, all of whose inputs come from operations of the host and all of whose
+ * results go there, runs on the host, or else its results would cost a phase. */
+static est_status keep_between(const est_partition_step *step, int32_t *task)
+{
+    between *b = est_zalloc(sizeof *b * ((size_t)est_graph_size(step->graph) + 1));
+
+    if (b == NULL) return est_no_memory();
+    look_down(step, task, b);
+    for (int i = 0; i < step->io->n_fetches; i++) b[step->io->fetches[i].id].to_device = true; /* as it was asked */
+    for (int32_t k = step->whole->n - 1; k >= 0; k--) {
+        const est_node_def *def  = est_graph_node(step->graph, step->whole->nodes[k]);
+        bool                here = task[def->id] == EST_HERE || goes_to_host(&b[def->id]);
+
+        for (int32_t i = 0; i < def->n_in; i++) {
+            b[def->in[i].node].n_users++;
+            if (!here) b[def->in[i].node].to_device = true;
+        }
+        if (here) task[def->id] = EST_HERE;
+    }
+    est_free(b);
+    return EST_OK;
+}
+
 est_status est_device_place_nodes(const est_device_choice *choice, const est_partition_step *step, int32_t *task)
 {
     for (int32_t k = 0; k < step->whole->n; k++) {
         const est_node_def *def = est_graph_node(step->graph, step->whole->nodes[k]);
 
-        EST_TRY(place_node(choice, step, def, &task[def->id]));
-        if (choice->log_placement) log_node(choice, def, is_handle(def) ? place_of(choice, step, def) : task[def->id]);
+        EST_TRY(place_node(choice, step, def, task));
+    }
+    EST_TRY(keep_between(step, task));
+    for (int32_t k = 0; k < step->whole->n && choice->log_placement; k++) {
+        const est_node_def *def = est_graph_node(step->graph, step->whole->nodes[k]);
+
+        log_node(choice, def, is_handle(def) ? place_of(choice, step, def) : task[def->id]);
     }
     return EST_OK;
 }

@@ -157,6 +157,28 @@ est_status est_local_devices_create(const est_session_options *options, est_loca
     return EST_OK;
 }
 
+est_status est_local_devices_again(const est_local_devices *like, est_local_devices **out)
+{
+    est_local_devices *d;
+    est_status         status = EST_OK;
+
+    *out = NULL;
+    if (like == NULL) return EST_OK;
+    d = est_zalloc(sizeof *d);
+    if (d == NULL) return est_no_memory();
+    d->remote         = like->remote;
+    d->choice         = like->choice;
+    d->choice.devices = d->devices;
+    d->choice.n       = 0;
+    for (int i = 0; i < like->choice.n && status == EST_OK; i++) status = add_device(d, like->devices[i]);
+    if (status != EST_OK) {
+        est_local_devices_free(d);
+        return status;
+    }
+    *out = d;
+    return EST_OK;
+}
+
 void est_local_devices_free(est_local_devices *devices)
 {
     if (devices == NULL) return;
@@ -211,6 +233,10 @@ est_status est_local_devices_enter(est_local_devices *devices, const est_segment
     if (status != EST_OK) {
         leave(s);
         return status;
+    }
+    if (devices->choice.log_placement) {
+        est_log_info("%s: phase %d of a step, %d values from the host, %d to it", devices->names[segment->task],
+                     (segment->phase + 1) / 2, segment->io.n_feeds, segment->io.n_fetches);
     }
     *out = s;
     return EST_OK;

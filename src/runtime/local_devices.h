@@ -10,10 +10,12 @@
  *       operations that touch it; those of one operation are on the same device. It stays where it is made, but that it
  *       moves to the host when the graph has grown by what the device cannot run and no plan uses it yet.
  *   D2  An operation on a variable runs where the variable is. Any other runs on the device it is pinned to, or on the
- *       first of the session, if that has a kernel for its types; else on the host (soft placement).
+ *       first of the session, if that has a kernel for its types; else on the host (soft placement). Cheap ones between
+ *       operations of the host, which are not pinned, run on the host too: going to a device and back costs more.
  *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
- *       on a device are known before a step. Sparse gradients, which shrink where ids occur twice, are padded
- *       instead, if nothing but updates on the device takes them. */
+ *       on a device are known before a step. Integers that are compared or cast to floats, and nothing else, are no
+ *       shapes; those that follow from shapes, as Shape, are known where they are used. Sparse gradients, which shrink where ids occur twice, are padded instead, if nothing but updates on the
+ *       device takes them. */
 #ifndef EST_RUNTIME_LOCAL_DEVICES_H
 #define EST_RUNTIME_LOCAL_DEVICES_H
 
@@ -22,6 +24,8 @@
 
 /* Those that the options of a session name (est_session_options.devices). *out NULL: only the CPU. */
 EST_MUST_CHECK est_status est_local_devices_create(const est_session_options *options, est_local_devices **out);
+/* The same devices with queues of their own, for plans that run beside those of `like`. NULL: *out is NULL. */
+EST_MUST_CHECK est_status est_local_devices_again(const est_local_devices *like, est_local_devices **out);
 void                      est_local_devices_free(est_local_devices *devices); /* NULL is fine; after all plans */
 
 est_remote *est_local_devices_remote(est_local_devices *devices);

@@ -148,8 +148,9 @@ typedef struct est_plan {
     est_segment        *segments; /* run by other tasks; in the arena */
     est_remote_binding *bindings; /* per segment, likewise */
     int                 n_segments;
-    est_remote         *remote; /* NULL: no other tasks */
-    est_segment        *parts;  /* run by other devices of this process; in the arena */
+    est_remote         *remote;  /* NULL: no other tasks */
+    est_local_devices  *devices; /* other devices of this process; NULL: none */
+    est_segment        *parts;   /* run by those; in the arena */
     est_remote_binding *part_bindings;
     int                 n_parts;
     /* Where fed tensors lie: NULL in memory of the host. fed_on itself is NULL if the plan has no parts. */

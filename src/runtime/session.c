@@ -333,13 +333,20 @@ static est_status fill_tables(est_session *session, est_plan *plan)
     return EST_OK;
 }
 
-est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_plan **out)
+est_status est_session_devices_again(const est_session *session, est_local_devices **out)
+{
+    return est_local_devices_again(session->devices, out);
+}
+
+est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_local_devices *devices,
+                            est_plan **out)
 {
     est_plan_options options = plan_options(session);
     est_plan        *plan;
     est_status       status;
 
     options.pool = pool;
+    if (devices != NULL) options.devices = devices;
     EST_TRY(find_variables(session));
     session->has_plans = true;
     EST_TRY(est_plan_create(session->graph, io, session->store, &options, &plan));
@@ -389,7 +396,7 @@ static est_status fail_run(const est_session *s, const est_plan *plan, est_statu
 
     est_error_take(status, &error);
     if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
-    if (s->devices != NULL) est_local_devices_abandon(s->devices);
+    if (plan->devices != NULL) est_local_devices_abandon(plan->devices);
     est_exchange_abandon(plan->exchange, error.message);
     return est_graph_locate_error(s->graph, est_error_raise(&error));
 }

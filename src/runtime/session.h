@@ -54,9 +54,15 @@ EST_MUST_CHECK est_status est_shared_variables(est_session *session, est_var ***
 /* Asks the other tasks which of their variables have values (est_var.initialized). Nothing to do without such tasks. */
 EST_MUST_CHECK est_status est_session_look(est_session *session);
 
+/* The session's devices with queues of their own, for plans that run beside its steps; NULL: it has the CPU alone. To
+ * be freed with est_local_devices_free, after those plans and before the session. */
+EST_MUST_CHECK est_status est_session_devices_again(const est_session *session, est_local_devices **out);
+
 /* A plan over the session's variables that is not one of its steps: the caller's, to be freed before the session. The
- * tables that it looks into are filled. `pool` (NULL: the calling thread) is borrowed until the plan is freed. */
-EST_MUST_CHECK est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_plan **out);
+ * tables that it looks into are filled. `pool` (NULL: the calling thread) is borrowed until the plan is freed, and so
+ * are `devices` (NULL: those of the session). */
+EST_MUST_CHECK est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool,
+                                           est_local_devices *devices, est_plan **out);
 
 /* Runs such a plan. Those that change nothing of the session may run beside each other. */
 EST_MUST_CHECK est_status est_session_run_plan(const est_session *session, est_plan *plan,

@@ -138,6 +138,28 @@ TEST(trains_as_the_cpu_does)
     end();
 }
 
+static est_status resident_input(const est_input_context *context, void *user, est_dataset **out)
+{
+    EST_TRY(input(context, user, out));
+    return est_dataset_finish(est_dataset_prefetch_to_device(*out, "/gpu:0", 2), out);
+}
+
+/* From batches that are copied to the device ahead of the steps; stopped, and started again behind what it has read. */
+TEST(trains_from_batches_on_the_device)
+{
+    begin(-1, -1);
+    assert_ok(train("/cpu:0", dir[0], 35, NULL));
+    for (int64_t steps = 20; steps <= 35; steps += 15) {
+        est_estimator *e = make("/gpu:0", dir[1]);
+
+        assert_ok(est_train(e, EST_TRAIN_OPTIONS(.input_fn = resident_input, .max_steps = steps)));
+        est_estimator_free(e);
+    }
+    assert_same_checkpoints();
+    end();
+    assert_int_equal(est_far_device_counts().blocks, 0);
+}
+
 /* In the middle, and just before the end, where no later run would report it. */
 TEST(bad_label)
 {
