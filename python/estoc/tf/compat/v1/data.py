@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import _nest
 from ....graph import Node
-from ...data import AUTOTUNE, Dataset, TextLineDataset, TFRecordDataset  # noqa: F401
+from ...data import AUTOTUNE, Dataset, Options, TextLineDataset, TFRecordDataset, experimental  # noqa: F401
 from ..._absent import module_getattr
 from . import _graph
 
