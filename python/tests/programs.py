@@ -428,6 +428,33 @@ def graphs_for_serving(tf):
             "built": second["sums"](**{"in": tf.constant([[1.0, 1.0]])})["out"].numpy()}
 
 
+def iterators_by_handle(tf):
+    """One element of a graph, from whichever iterator a run names; each goes on where it was."""
+    v1 = tf.compat.v1
+    with v1.Graph().as_default(), v1.Session() as session:
+        first = v1.data.Dataset.range(5).repeat()
+        second = v1.data.Dataset.range(10, 12)
+        handle = v1.placeholder(v1.string, [])
+        chosen = v1.data.Iterator.from_string_handle(handle, v1.data.get_output_types(first),
+                                                     v1.data.get_output_shapes(first))
+        element = chosen.get_next()
+        one, two = v1.data.make_one_shot_iterator(first), v1.data.make_initializable_iterator(second)
+        handles = session.run([one.string_handle(), two.string_handle()])
+        found = []
+        for _ in range(2):
+            found += [int(session.run(element, {handle: handles[0]})) for _ in range(3)]
+            session.run(two.initializer)
+            found += [int(session.run(element, {handle: handles[1]})) for _ in range(2)]
+        return {"found": found, "caught": _raised(lambda: session.run(element, {handle: "other"}))}
+
+
+def _raised(function):
+    try:
+        function()
+    except Exception as exception:
+        return type(exception).__name__ in ("InvalidArgumentError", "InternalError")
+
+
 PROGRAMS = (fetches, variables, optimizers, gradients, iterators, hooks, saver, initializers, arguments_of_tensorflow_1,
             a_dropout_that_is_fed, datasets_over_tensors, columns_of_a_dict, mistakes, shapes,
-            functions_called_for_elements, printed, graphs_for_serving)
+            functions_called_for_elements, printed, graphs_for_serving, iterators_by_handle)

@@ -446,7 +446,7 @@ def test_a_coordinator_over_a_cluster_in_this_process():
         strategy._world().close()
 
 
-def test_fit_under_parameter_servers():
+def test_fit_under_parameter_servers(capsys):
     x, y = data(64)
     with LocalCluster(ps=1, workers=2) as cluster:
         strategy = tf.distribute.experimental.ParameterServerStrategy(cluster.resolver)
@@ -458,6 +458,9 @@ def test_fit_under_parameter_servers():
         losses = model.fit(creator, epochs=4, steps_per_epoch=10, verbose=0).history["loss"]
         assert losses[-1] < losses[0] / 5 and np.allclose(
             model.predict(x, verbose=0), x @ model.get_weights()[0] + model.get_weights()[1], atol=1e-5)
+        capsys.readouterr()
+        model.evaluate(rows, steps=3)
+        assert "3/3" in capsys.readouterr().out
         model._network.close()
 
 

@@ -469,7 +469,7 @@ class Model(_Layer):
             callbacks=self._hooks(callbacks, _Fit(self), keep, {}, test=True, more=more), **rows.options(keep)), out))
         found = _metrics_of(_owned(out[0], "est_metrics_free"))
         if progress is not None:
-            progress.finish(progress.runs, found)
+            progress.finish(progress.runs or steps or rows.steps(batch_size) or 0, found)
         if return_dict:
             return found
         values = [found[name] for name in self.metrics_names if name in found]

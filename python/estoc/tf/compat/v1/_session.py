@@ -182,7 +182,7 @@ class IteratorState:
         feeds = dict(feeds)
         for iterator, element in pulls:
             if not any(node in feeds for node in element):
-                feeds.update(zip(element, self._next(iterator, run)))
+                feeds.update(zip(element, self._next(iterator._fed(feeds), run)))
         return feeds
 
     def _plan(self, nodes: list[Node], iterators: list) -> Any:
