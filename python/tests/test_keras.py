@@ -446,6 +446,13 @@ def test_a_coordinator_over_a_cluster_in_this_process():
         strategy._world().close()
 
 
+def test_names_of_inputs():
+    first = tf.keras.layers.Dense(2, input_shape=(3,), name="first")
+    assert tf.keras.Sequential([first]).input_names == ["first_input"]
+    a, b = tf.keras.Input((2,), name="left"), tf.keras.Input((2,), name="right")
+    assert tf.keras.Model([a, b], tf.keras.layers.add([a, b])).input_names == ["left", "right"]
+
+
 def test_fit_under_parameter_servers(capsys):
     x, y = data(64)
     with LocalCluster(ps=1, workers=2) as cluster:

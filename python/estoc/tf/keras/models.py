@@ -226,6 +226,11 @@ class Model(_Layer):
     def output_names(self) -> list[str]:
         return self._outputs_of_network()
 
+    @property
+    def input_names(self) -> list[str]:
+        """The names of inputs, which model_to_estimator looks for among the features."""
+        return [name for name, _, _ in self._known_inputs() or []]
+
     def _pack_outputs(self, values: list) -> _Any:
         return _structure.pack_as(self._output_form, values) if self._output_form is not None else values[0]
 
