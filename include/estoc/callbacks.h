@@ -132,11 +132,20 @@ typedef struct est_lambda_callback_options {
 /* Functions as a callback. */
 EST_API EST_MUST_CHECK est_hook *est_lambda_callback(const est_lambda_callback_options *options);
 
-/* Saves everything that a fit needs to go on into `dir` (copied) after every epoch, and goes on from there when a fit
- * with the same network and options is started again after it was killed: the history and all variables are those of a
- * fit that was never interrupted, bit for bit if the network and the dataset have a seed. The state of other callbacks
- * is not saved. A fit that comes to its end removes the backup, unless a variable is NaN. keep: it does not. */
-EST_API EST_MUST_CHECK est_hook *est_backup_callback(const char *dir, bool keep);
+typedef struct est_backup_options {
+    size_t  struct_size; /* filled by EST_BACKUP */
+    bool    keep;        /* true: a fit that comes to its end leaves the backup */
+    int64_t save_freq;   /* save after so many steps, also within epochs; 0: after every epoch */
+} est_backup_options;
+
+#define EST_BACKUP(...) (&(const est_backup_options){ .struct_size = EST_STRUCT_SIZE(est_backup_options), __VA_ARGS__ })
+
+/* Saves everything that a fit needs to go on into `dir` (copied), and goes on from there when a fit with the same
+ * network and options is started again after it was killed: the history and all variables are those of a fit that was
+ * never interrupted, bit for bit if the network and the dataset have a seed. Where names of variables are others, as
+ * those of a second network of the same program, they go by their order. The state of other callbacks is not saved. A
+ * fit that comes to its end removes the backup, unless a variable is NaN. options NULL: all defaults. */
+EST_API EST_MUST_CHECK est_hook *est_backup_callback(const char *dir, const est_backup_options *options);
 
 #ifdef __cplusplus
 }

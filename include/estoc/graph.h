@@ -131,8 +131,17 @@ EST_API est_dtype        est_node_dtype(est_node node);
 EST_API const est_shape *est_node_shape(est_node node);
 EST_API int64_t          est_node_dim(est_node node, int axis); /* -1: unknown; negative axes count from the end */
 
+EST_API const char *est_node_op(est_node node);     /* what it does: "MatMul" */
+EST_API const char *est_node_device(est_node node); /* as it was asked for; "": free */
+EST_API int         est_node_inputs(est_node node);
+EST_API est_node    est_node_input(est_node node, int i); /* EST_NO_NODE beyond the last */
+
 /* Finds output 0 of the operation called `name`; EST_NO_NODE if there is none. */
 EST_API est_node est_graph_find(const est_graph *graph, const char *name);
+
+/* The operations in the order in which they were made: how many, and output 0 of one (EST_NO_NODE beyond the last). */
+EST_API int      est_graph_operations(const est_graph *graph);
+EST_API est_node est_graph_operation(const est_graph *graph, int i);
 
 /* The derivative of a scalar towards one node or variable: dense, or only some rows (indices set). */
 typedef struct est_gradient {

@@ -45,8 +45,10 @@ class DType:
     def __hash__(self) -> int:
         return hash(self.number)
 
+    package = "estoc"  # that programs have it from
+
     def __repr__(self) -> str:
-        return f"estoc.{self.name}"
+        return f"{self.package}.{self.name}"
 
     def __str__(self) -> str:
         return f"<dtype: {self.name!r}>"
@@ -95,7 +97,7 @@ def as_dtype(value: Any) -> DType:
 def c_shape(shape: Sequence[int | None] | int | None) -> Any:
     """An est_shape; None or -1 for a dimension, or None for all of it, is unknown."""
     result = ffi.new("est_shape *")
-    if shape is None:
+    if shape is None or getattr(shape, "_known", True) is False:
         result.rank = -1
         return result[0]
     if isinstance(shape, (int, np.integer)):
@@ -136,6 +138,8 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
         value = _frames.table_array(value)
     typed = isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__")
     array = np.asarray(value)
+    if array.dtype.kind in "SU" and not isinstance(value, np.ndarray):
+        array = np.array(value, dtype=object)  # numpy's own strings lose zeros at their ends
     if array.dtype.kind in "OSU":
         return _string_array(array, dtype)
     if not typed and dtype is not None and (array.dtype.kind, np.dtype(dtype.as_numpy_dtype).kind) in _LOSSES:

@@ -21,7 +21,7 @@ from . import _frames, _nest, errors
 from ._lib import NULL, Handle, Keep, Use, callback, check, ffi, lib, owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape, float32, int64, py_shape, take_tensor, to_array
 from ._tensor import to_tensor
-from .graph import Graph, Node, Shape, as_node
+from .graph import Graph, Node, Shape, as_node, default_graph, no_graph
 from .io import PaddedFeature, RaggedArray, c_feature_specs, _compression
 
 FOREVER = -3
@@ -39,7 +39,13 @@ class TensorSpec:
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
-        object.__setattr__(self, "shape", None if self.shape is None else Shape(self.shape))
+        object.__setattr__(self, "shape", None if self.shape is None or Shape(self.shape).rank is None else Shape(
+            self.shape))
+
+    def __repr__(self) -> str:
+        shape = None if self.shape is None else tuple(self.shape)
+        ragged = ", ragged=True" if self.ragged else ""
+        return f"TensorSpec(shape={shape}, dtype={self.dtype!r}, name={self.name!r}{ragged})"
 
 
 class _Stage(NamedTuple):
@@ -506,7 +512,7 @@ class Dataset:
         """Specs of what a function makes of the first element; the first axis is open where that of elements is."""
         varies = any(spec.shape is None or spec.shape[:1] == (None,) for _, spec in self._components())
         for element in self.take(1):
-            result = _nest.map_structure(as_array, apply(element))
+            result = _nest.map_structure(as_array, called(apply, element))
             return _nest.map_structure(lambda leaf: TensorSpec(
                 (None,) + leaf.shape[1:] if varies and leaf.ndim > 0 else leaf.shape, leaf.dtype), result)
         raise ValueError("the dataset is empty, so element_spec is needed to know what the function returns")
@@ -778,10 +784,14 @@ def _element_in(mapping: _Mapping, fields: Any) -> Any:
     return _nest.pack(mapping.form, values)
 
 
-def _protected(function: Callable, *arguments: Any) -> Any:
-    """StopIteration of a user's function is a mistake in it, not the end of the dataset."""
+def called(function: Callable, *arguments: Any) -> Any:
+    """A function of the user for one element: it computes with values. StopIteration is a mistake in it, not the end of
+    the dataset."""
     try:
-        return function(*arguments)
+        if default_graph() is None:
+            return function(*arguments)
+        with no_graph():
+            return function(*arguments)
     except StopIteration as exception:
         raise RuntimeError("a function of a dataset raised StopIteration") from exception
 
@@ -789,21 +799,21 @@ def _protected(function: Callable, *arguments: Any) -> Any:
 @callback("py_on_map")
 def _map(user: Any, fields: Any, out: Any) -> None:
     mapping = Handle.get(user)
-    result = _protected(mapping.apply, _element_in(mapping, fields))
+    result = called(mapping.apply, _element_in(mapping, fields))
     _fill(out, result, mapping.out_form, mapping.out_leaves)
 
 
 @callback("py_on_filter")
 def _filter(user: Any, fields: Any, keep: Any) -> None:
     mapping = Handle.get(user)
-    keep[0] = bool(_protected(mapping.apply, _element_in(mapping, fields)))
+    keep[0] = bool(called(mapping.apply, _element_in(mapping, fields)))
 
 
 @ffi.def_extern(name="py_on_interleave", error=NULL)
 def _on_interleave(user: Any, fields: Any) -> Any:
     own = Handle.get(user)
     try:
-        made = _protected(own.apply, _element_in(own, fields))
+        made = called(own.apply, _element_in(own, fields))
         pointer, keep = made._finish()
     except BaseException as exception:  # noqa: B036 - comes out of the call that wants its first element
         pointer, keep = own.failing(exception)._finish()

@@ -36,7 +36,7 @@ from .graph import Graph, Node, Variable
 from .heads import Head
 from .hooks import Hook, SavingListener, c_hooks, c_listeners
 from .io import c_feature_specs
-from .layers import c_activation
+from .layers import RaggedNode, c_activation
 from .losses import c_reduction
 from .metrics import Metric
 from .optimizers import c_canned_optimizer
@@ -51,14 +51,6 @@ class ModeKeys:
 
 
 _MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
-
-
-@dataclasses.dataclass
-class RaggedNode:
-    """A feature with rows of unequal length."""
-
-    values: Node
-    splits: Node
 
 
 class Features(dict):
@@ -738,7 +730,7 @@ class ServingInput:
             return struct[0]
         components = []
         for name, spec in self.raw.items():
-            if not spec.shape:
+            if spec.shape is None or len(spec.shape) == 0:
                 raise ValueError(f"feature {name!r} of a serving input needs a shape whose first axis is the batch")
             components.append({"name": keep.string(name), "dtype": as_dtype(spec.dtype).number,
                                "shape": c_shape(spec.shape[1:])})

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import io
 from ._lib import NULL, Handle, Keep, check, ffi, lib, made, node_callback, owned, text
-from ._tensor import as_array, as_dtype, c_shape, float32, py_shape, string, to_tensor
+from ._tensor import as_array, as_dtype, c_shape, float32, int64, py_shape, string, to_tensor
 from .graph import Graph, Node, Shape
 from .initializers import c_initializer
 
@@ -77,11 +77,16 @@ def _normalize(values: Any, user: Any) -> Any:
 
 def numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: Any = None, dtype: Any = float32,
                    normalizer_fn: Callable | None = None) -> Column:
-    """Numbers as they are. normalizer_fn is a function of a node that keeps its shape."""
+    """Numbers as float32. normalizer_fn is a function of a node that keeps its shape. Examples are parsed with float32
+    or int64, whichever is of the same kind."""
+    dtype = as_dtype(dtype)
+    if not dtype.is_floating and not dtype.is_integer:
+        raise ValueError(f"dtype must be convertible to float. dtype: {dtype.name}, key: {key}")
+    dtype = float32 if dtype.is_floating else int64
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
 
     def build(columns: Any, keep: Keep) -> Any:
-        members: dict[str, Any] = {"shape": c_shape(shape), "dtype": as_dtype(dtype).number}
+        members: dict[str, Any] = {"shape": c_shape(shape), "dtype": dtype.number}
         if default_value is not None:
             members["default_value"] = keep.f32s(np.asarray(default_value, np.float32).reshape(-1))
         if normalizer_fn is not None:
@@ -92,7 +97,7 @@ def numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: A
 
     if normalizer_fn is not None and not callable(normalizer_fn):
         raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
-    return Column(build, "numeric_column", key=key, shape=shape, dtype=as_dtype(dtype))
+    return Column(build, "numeric_column", key=key, shape=shape, dtype=dtype)
 
 
 def bucketized_column(source_column: Column, boundaries: Sequence[float]) -> Column:

@@ -18,45 +18,30 @@ import numpy as np
 
 from . import _nest
 from ._lib import NULL, Handle, Keep, check, fail, ffi, here, lib, owned, text
+from ._shape import Shape
 from ._tensor import DType, array_like, as_array, as_dtype, bool_, c_shape, float32, float64, int32, int64, py_shape
 from ._tensor import string, take_tensor, to_array, to_tensor, uint8
-
-
-class Shape(tuple):
-    """A static shape: a tuple whose unknown dimensions are None."""
-
-    rank = ndims = property(lambda self: len(self))
-
-    def __getitem__(self, index: Any) -> Any:
-        part = tuple.__getitem__(self, index)
-        return Shape(part) if isinstance(index, slice) else part
-
-    def __eq__(self, other: Any) -> bool:
-        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
-
-    def __ne__(self, other: Any) -> bool:
-        return not self == other
-
-    __hash__ = tuple.__hash__
-
-    def as_list(self) -> list[int | None]:
-        return list(self)
-
-    def is_fully_defined(self) -> bool:
-        return None not in self
-
-    def num_elements(self) -> int | None:
-        return None if None in self else int(np.prod(self, dtype=np.int64))
-
 
 _default = threading.local()
 _root: "Graph | None" = None
 
 
 def default_graph() -> "Graph | None":
-    """The innermost graph of Graph.as_default; that of the model within a model_fn; the one of set_root_graph."""
+    """The innermost graph of Graph.as_default; that of the model within a model_fn; the one of set_root_graph. None:
+    there is none, or no_graph is innermost."""
     stack = _default.__dict__.get("stack")
     return stack[-1] if stack else _root
+
+
+@contextlib.contextmanager
+def no_graph() -> Iterator[None]:
+    """Operations on values compute at once within, also where a graph is the default one."""
+    stack = _default.__dict__.setdefault("stack", [])
+    stack.append(None)
+    try:
+        yield
+    finally:
+        stack.pop()
 
 
 def set_root_graph(graph: "Graph | None") -> None:

@@ -49,7 +49,10 @@ def _initialize(self: Any, graph: Any, dtype: Any, shape: Any) -> Any:
 
 
 def as_initializer(value: Any) -> Initializer | None:
-    """An Initializer, a function of shape and dtype that returns a value or a node, a number, or a name ("zeros")."""
+    """An Initializer or its class, a function of shape and dtype that returns a value or a node, a number, or a name
+    ("zeros")."""
+    if isinstance(value, type) and issubclass(value, Initializer):
+        value = value()
     if value is None or isinstance(value, Initializer):
         return value
     if isinstance(value, str):

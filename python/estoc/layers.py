@@ -2,6 +2,7 @@
 """Layers: functions that take a node, make their variables in its graph, named as in TensorFlow, and return a node."""
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Callable, Mapping, Sequence
 
 from . import ops
@@ -9,7 +10,7 @@ from ._lib import NULL, Keep, ffi, here, lib, off
 from ._native import lib as _functions
 from ._tensor import as_dtype, c_shape, float32
 from .feature_column import c_columns
-from .graph import Graph, Node, Variable
+from .graph import Graph, Node, Variable, as_node, default_graph
 from .initializers import Regularizer, c_initializer, c_regularizer
 
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "sigmoid", "tanh", "softplus", "softsign", "exp")
@@ -149,12 +150,32 @@ def embedding(ids: Node, num_ids: int, width: int, initializer: Any = None, trai
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-def _features(keep: Keep, features: Mapping[str, Node]) -> Any:
-    """An est_features: those of the model where they are its own, else the nodes of the mapping."""
+@dataclasses.dataclass
+class RaggedNode:
+    """A feature with rows of unequal length."""
+
+    values: Node
+    splits: Node
+
+
+def _features(keep: Keep, features: Mapping[str, Any]) -> tuple[Graph, Any]:
+    """The graph and an est_features: those of the model where they are its own, else what the mapping has."""
     model = getattr(features, "_model", None)
-    if model is None:
-        raise TypeError("features must be those that model_fn was given: columns look their features up in them")
-    return lib.est_model_features(model)
+    if model is not None:
+        return features._graph, lib.est_model_features(model)
+    nodes = [item.values if isinstance(item, RaggedNode) else item for item in features.values()]
+    graph = next((node.graph for node in nodes if isinstance(node, Node)), None) or default_graph()
+    if graph is None:
+        raise TypeError("features must be tensors of a graph, or be used within one")
+    own = keep.new("py_features *")
+    own.graph, own.names = graph._c, keep.strings(list(features))
+    own.features = keep.new("est_feature[]", max(len(features), 1))
+    for i, item in enumerate(features.values()):
+        if isinstance(item, RaggedNode):
+            own.features[i] = (item.values._c, item.splits._c)
+        else:
+            own.features[i].values = as_node(item, graph)._c
+    return graph, lib.py_features_of(own)
 
 
 def input_layer(features: Mapping[str, Node], columns: Sequence, trainable: bool = True,
@@ -162,7 +183,8 @@ def input_layer(features: Mapping[str, Node], columns: Sequence, trainable: bool
     """Dense columns side by side in the order of their names: float32 [batch, sum of widths]."""
     here()
     keep = Keep()
-    return features._graph.node(lib.est_input_layer(_features(keep, features), c_columns(keep, columns), keep.options(
+    graph, found = _features(keep, features)
+    return graph.node(lib.est_input_layer(found, c_columns(keep, columns), keep.options(
         "est_input_layer_options", name=keep.string(name), frozen=not trainable)))
 
 
@@ -171,7 +193,8 @@ def linear_model(features: Mapping[str, Node], columns: Sequence, units: int = 1
     """The weighted sum of all columns plus a bias: float32 [batch, units]."""
     here()
     keep = Keep()
-    return features._graph.node(lib.est_linear_model(_features(keep, features), c_columns(keep, columns), keep.options(
+    graph, found = _features(keep, features)
+    return graph.node(lib.est_linear_model(found, c_columns(keep, columns), keep.options(
         "est_linear_model_options", name=keep.string(name), units=units, frozen=not trainable)))
 
 

@@ -376,6 +376,29 @@ static est_layer *py_columns_layer(py_columns *columns, const char *name)
     return est_layer_lambda(columns_build, EST_LAMBDA(.name = name, .user = columns));
 }
 
+/* Features of a batch by their names; Python owns it. */
+typedef struct py_features {
+    est_graph         *graph;
+    est_strings        names;
+    const est_feature *features; /* [names.n] */
+} py_features;
+
+static est_feature features_find(void *user, const char *name)
+{
+    const py_features *own = user;
+
+    for (int i = 0; i < own->names.n; i++) {
+        if (strcmp(own->names.data[i], name) == 0) return own->features[i];
+    }
+    return (est_feature){ 0 };
+}
+
+/* `own` is borrowed as long as the result is used. */
+static est_features py_features_of(py_features *own)
+{
+    return (est_features){ .graph = own->graph, .find = features_find, .user = own };
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
 /* est_fail_at without a format. */

@@ -232,6 +232,23 @@ def serving_input_receiver(bad, folder):
     estimator.export_saved_model(str(folder / "export"), bad)
 
 
+@kind("py_on_serving")
+def serving_input_receiver_in_the_export(bad, folder):
+    column = tf.feature_column.numeric_column("x", 3)
+    estimator = tf.estimator.LinearClassifier([column], str(folder))
+    estimator.train(lambda: rows().batch(8), steps=1)
+    calls = []
+
+    def receiver():
+        calls.append(1)
+        if len(calls) > 1:  # the first call tells what the placeholders are
+            bad()
+        x = tf.compat.v1.placeholder(tf.float32, [None, 3])
+        return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+    estimator.export_saved_model(str(folder / "export"), receiver)
+
+
 @kind("py_on_normalize")
 def normalizer(bad, folder):
     column = estoc.feature_column.numeric_column("x", 3, normalizer_fn=bad)

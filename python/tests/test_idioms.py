@@ -344,3 +344,101 @@ def test_the_resolver_of_workers_is_that_of_tf_config():
     found = subprocess.run([sys.executable, "-c", program], env=dict(os.environ, TF_CONFIG=json.dumps(config)),
                            stdout=subprocess.PIPE, text=True, timeout=60, check=True)
     assert found.stdout.strip() == "worker 0 {'worker': ['localhost:1']}"
+
+
+def test_a_backup_within_epochs_and_for_a_second_model(tmp_path):
+    """A fit that was interrupted goes on where it was, in a model that the program makes again."""
+    x = np.random.RandomState(0).randn(64, 3).astype(np.float32)
+
+    def model(name=None):
+        made = tf.keras.Sequential([tf.keras.layers.Dense(4, "relu", input_shape=(3,)), tf.keras.layers.Dense(1)])
+        made.set_weights([np.full(w.shape, 0.1, np.float32) for w in made.get_weights()])
+        made.compile("adam", "mse", metrics=["mae"])
+        return made
+
+    class Interrupt(tf.keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.batches = 0
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.batches += 1
+            if self.batches == 14:
+                raise RuntimeError("interrupted")
+
+    def fit(made, *callbacks):
+        return made.fit(x, x[:, :1], epochs=4, batch_size=8, shuffle=False, callbacks=list(callbacks),
+                        verbose=0).history
+
+    for freq in ("epoch", 5):
+        def backup():
+            return tf.keras.callbacks.BackupAndRestore(tmp_path / f"backup-{freq}", save_freq=freq)
+
+        whole = model()
+        history = fit(whole)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            fit(model(), backup(), Interrupt())
+        again = model()
+        assert fit(again, backup()) == history
+        assert all((a == b).all() for a, b in zip(again.get_weights(), whole.get_weights()))
+        assert not (tmp_path / f"backup-{freq}").exists()
+
+
+def test_equality_of_tensors_and_variables():
+    x, y = tf.Variable(0.0), tf.Variable(0.0)
+    assert (x == y).numpy() and x is not y and not (x != y).numpy() and (x == 0.0).numpy()
+    with pytest.raises(TypeError, match="use tensor.ref"):
+        {tf.constant(2.0)}
+    keys = {x.ref(), tf.constant(2.0).ref()}
+    assert x.ref() in keys and y.ref() not in keys and x.ref().deref() is x
+    tf.compat.v1.disable_tensor_equality()
+    try:
+        a = tf.constant(1.0)
+        assert (x == y) is False and (a == a) is True and (a != tf.constant(1.0)) is True and len({a, x}) == 2
+    finally:
+        tf.compat.v1.enable_tensor_equality()
+    assert tf.constant([1, 2]) is not None and (tf.constant([1, 2]) == [1, 3]).numpy().tolist() == [True, False]
+
+
+def test_specs_and_datasets_show_dtypes_of_tensorflow():
+    dataset = tf.data.Dataset.from_tensor_slices({"a": [1, 2], "b": ["x", "y"]})
+    assert repr(dataset) == ("<Dataset element_spec={'a': TensorSpec(shape=(), dtype=tf.int32, name=None), "
+                             "'b': TensorSpec(shape=(), dtype=tf.string, name=None)}>")
+
+
+def test_records_written_by_a_dataset_and_read_as_features(tmp_path):
+    def example(i):
+        return tf.train.Example(features=tf.train.Features(feature={
+            "x": tf.train.Feature(float_list=tf.train.FloatList(value=[i, i + 0.5])),
+            "words": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w\0"] * i)),
+            "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[i]))})).SerializeToString()
+
+    path = str(tmp_path / "examples")
+    tf.data.experimental.TFRecordWriter(path).write(tf.data.Dataset.from_tensor_slices([example(i) for i in range(3)]))
+    spec = {"x": tf.io.FixedLenFeature([2], tf.float32), "words": tf.io.VarLenFeature(tf.string),
+            "y": tf.io.FixedLenFeature([], tf.int64)}
+    batches = tf.data.experimental.make_batched_features_dataset(path, 2, spec, label_key="y", num_epochs=1,
+                                                                 shuffle=False)
+    found = [(features["x"].numpy().tolist(), [row.tolist() for row in features["words"].rows()], y.numpy().tolist())
+             for features, y in batches]
+    assert found == [([[0, 0.5], [1, 1.5]], [[], [b"w\0"]], [0, 1]), ([[2, 2.5]], [[b"w\0"] * 2], [2])]
+    with pytest.raises(TypeError, match="must be of strings"):
+        tf.data.experimental.TFRecordWriter(path).write(tf.data.Dataset.range(3))
+    names = tf.data.Dataset.from_tensor_slices([path, path])
+    numbers = tf.data.Dataset.range(4).apply(tf.data.experimental.shuffle_and_repeat(4, 2, 1)).apply(
+        tf.data.experimental.map_and_batch(lambda n: n * 2, 8))
+    assert sorted(next(iter(numbers)).numpy().tolist()) == [0, 0, 2, 2, 4, 4, 6, 6]
+    assert len(list(tf.data.TFRecordDataset(names))) == 6
+
+
+def test_a_feature_as_a_message():
+    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 300]))
+    assert feature.SerializeToString() == b"\x1a\x05\n\x03\x01\xac\x02"
+    assert tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"x" * 200])).SerializeToString() == (
+        b"\n\xcb\x01\n\xc8\x01" + b"x" * 200)
+    assert tf.train.Feature().SerializeToString() == b""
+
+
+def test_numeric_columns_are_of_numbers():
+    with pytest.raises(ValueError, match="dtype must be convertible to float"):
+        tf.feature_column.numeric_column("x", dtype=tf.string)

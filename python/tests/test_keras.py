@@ -500,7 +500,14 @@ def test_a_fit_and_a_coordinator_in_one_program(tmp_path):
         strategy._world().close()
 
 
-def test_fit_under_parameter_servers():
+def test_names_of_inputs():
+    first = tf.keras.layers.Dense(2, input_shape=(3,), name="first")
+    assert tf.keras.Sequential([first]).input_names == ["first_input"]
+    a, b = tf.keras.Input((2,), name="left"), tf.keras.Input((2,), name="right")
+    assert tf.keras.Model([a, b], tf.keras.layers.add([a, b])).input_names == ["left", "right"]
+
+
+def test_fit_under_parameter_servers(capsys):
     x, y = data(64)
     with LocalCluster(ps=1, workers=2) as cluster:
         strategy = tf.distribute.experimental.ParameterServerStrategy(cluster.resolver)
@@ -512,6 +519,9 @@ def test_fit_under_parameter_servers():
         losses = model.fit(creator, epochs=4, steps_per_epoch=10, verbose=0).history["loss"]
         assert losses[-1] < losses[0] / 5 and np.allclose(
             model.predict(x, verbose=0), x @ model.get_weights()[0] + model.get_weights()[1], atol=1e-5)
+        capsys.readouterr()
+        model.evaluate(rows, steps=3)
+        assert "3/3" in capsys.readouterr().out
         model._network.close()
 
 

@@ -235,17 +235,66 @@ def test_train_and_evaluate_with_an_exporter(people, tmp_path):
     assert len(list(model.predict(lambda: tf.data.Dataset.from_tensor_slices(people[0]).batch(7)))) == 60
 
 
-def test_receivers_that_compute_are_refused(people, tmp_path):
-    def receiver(change):
-        def build():
-            x = tf.compat.v1.placeholder(tf.float32, [None])
-            return tf.estimator.export.ServingInputReceiver({"age": change(x)}, {"age": x})
+def test_receivers_that_compute(people, tmp_path):
+    """Requests in other units, of other shapes, and as serialized Examples, give what the model gives."""
+    v1, fc = tf.compat.v1, tf.feature_column
+    receiver = tf.estimator.export.ServingInputReceiver
+    words = fc.categorical_column_with_vocabulary_list("words", ["red", "blue"])
+    columns = [fc.numeric_column("age"), fc.indicator_column(words)]
+    rows = {"age": np.float32([[20], [50], [30]]), "words": np.array([["red"], ["blue"], ["green"]])}
+    model = tf.estimator.DNNClassifier([4], columns, str(tmp_path / "model"))
+    model.train(lambda: tf.data.Dataset.from_tensors((rows, np.int64([0, 1, 1]))).repeat(), steps=5)
+    want = [row["probabilities"].tolist() for row in model.predict(lambda: tf.data.Dataset.from_tensors(rows))]
 
-        return build
+    def computed():
+        months, word = v1.placeholder(tf.float32, [None]), v1.placeholder(tf.string, [None])
+        return receiver({"age": tf.expand_dims(months / 12.0, -1), "words": tf.expand_dims(word, -1)},
+                        {"months": months, "word": word})
 
-    for change in (lambda x: x * 2, lambda x: tf.expand_dims(x, 0), lambda x: tf.expand_dims(x * 1.0, -1)):
-        with pytest.raises(NotImplementedError):
-            tf.estimator.FinalExporter("x", receiver(change))
+    def parsed():
+        examples = v1.placeholder(tf.string, [None], name="input_example_tensor")
+        spec = {"age": tf.io.FixedLenFeature([1], tf.float32), "words": tf.io.VarLenFeature(tf.string)}
+        return receiver(tf.io.parse_example(examples, spec), {"examples": examples})
+
+    path = model.export_saved_model(str(tmp_path / "computed"), computed)
+    predict = tf.saved_model.load(path.decode()).signatures["predict"]
+    got = predict(months=tf.constant(rows["age"][:, 0] * 12), word=tf.constant(rows["words"][:, 0]))
+    np.testing.assert_allclose(got["probabilities"].numpy(), want, rtol=1e-6)
+    path = model.export_saved_model(str(tmp_path / "parsed"), parsed)
+    records = [tf.train.Example(features=tf.train.Features(feature={
+        "age": tf.train.Feature(float_list=tf.train.FloatList(value=age)),
+        "words": tf.train.Feature(bytes_list=tf.train.BytesList(value=[word[0].encode()]))})).SerializeToString()
+        for age, word in zip(rows["age"], rows["words"])]
+    loaded = tf.saved_model.load(path.decode()).signatures
+    np.testing.assert_allclose(loaded["predict"](examples=tf.constant(records))["probabilities"].numpy(), want, rtol=1e-6)
+    np.testing.assert_allclose(loaded["serving_default"](tf.constant(records))["scores"].numpy(), want, rtol=1e-6)
+    with pytest.raises(ValueError, match="is no placeholder"):
+        tf.estimator.FinalExporter("x", lambda: receiver({"age": tf.zeros([1])}, {"age": v1.placeholder(tf.float32) * 2}))
+
+
+def test_a_model_whose_features_are_one_tensor(tmp_path):
+    """In an export, too."""
+    def model_fn(features, labels, mode):
+        logits = tf.compat.v1.layers.dense(features, 1)
+        predictions = {"y": logits}
+        if mode == ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions)
+        loss = tf.compat.v1.losses.mean_squared_error(labels, logits)
+        step = tf.compat.v1.train.get_global_step()
+        train_op = tf.compat.v1.train.AdamOptimizer(0.1).minimize(loss, global_step=step)
+        return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op)
+
+    def receiver():
+        words = tf.compat.v1.placeholder(tf.float32, [None, 2])
+        return tf.estimator.export.TensorServingInputReceiver(words + 1.0, words)
+
+    x = np.float32([[1, 2], [3, 4]])
+    model = tf.estimator.Estimator(model_fn, str(tmp_path / "model"))
+    model.train(lambda: tf.data.Dataset.from_tensors((x, np.float32([[1], [2]]))).repeat(), steps=3)
+    want = [row["y"] for row in model.predict(lambda: tf.data.Dataset.from_tensors(x))]
+    path = model.export_saved_model(str(tmp_path / "export"), receiver)
+    got = tf.saved_model.load(path.decode()).signatures["serving_default"](input=tf.constant(x - 1))
+    np.testing.assert_allclose(got["y"].numpy(), want, rtol=1e-6)
 
 
 def test_a_model_fn_of_tensorflow_1(people, tmp_path):

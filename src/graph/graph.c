@@ -273,6 +273,17 @@ est_node est_graph_find(const est_graph *graph, const char *name)
     return EST_NO_NODE;
 }
 
+int est_graph_operations(const est_graph *graph)
+{
+    return graph != NULL ? graph->n_nodes : 0;
+}
+
+est_node est_graph_operation(const est_graph *graph, int i)
+{
+    if (i < 0 || i >= est_graph_operations(graph)) return EST_NO_NODE;
+    return (est_node){ (est_graph *)(uintptr_t)graph, i, 0 };
+}
+
 void est_graph_device(est_graph *graph, const char *device)
 {
     est_status status = est_device_name_check(device != NULL ? device : "");
@@ -411,6 +422,35 @@ est_dtype est_node_dtype(est_node node)
     const est_node_def *def = est_def(node);
 
     return def != NULL && node.output >= 0 && node.output < def->n_out ? def->dtype[node.output] : EST_DTYPE_NONE;
+}
+
+const char *est_node_op(est_node node)
+{
+    const est_node_def *def = est_def(node);
+
+    return def != NULL ? def->op->name : "";
+}
+
+const char *est_node_device(est_node node)
+{
+    const est_node_def *def = est_def(node);
+
+    return def != NULL ? def->device : "";
+}
+
+int est_node_inputs(est_node node)
+{
+    const est_node_def *def = est_def(node);
+
+    return def != NULL ? def->n_in : 0;
+}
+
+est_node est_node_input(est_node node, int i)
+{
+    const est_node_def *def = est_def(node);
+
+    if (def == NULL || i < 0 || i >= def->n_in) return EST_NO_NODE;
+    return (est_node){ node.graph, def->in[i].node, def->in[i].output };
 }
 
 const est_shape *est_node_shape(est_node node)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Backup and restore of a fit. A backup is a checkpoint of all variables with the number of the next epoch, the run
- * count that random operations draw from, the history and, if epochs go on with their input, its position.
+ * count that random operations draw from, the history and, if epochs go on with their input, its position. One that was
+ * made within an epoch has the number of its steps, the position of the input and the states of metrics.
  *
  * fit calls it after the other callbacks and the history, so that it has all of the epoch. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/strbuf.h"
 #include "estoc/saver.h"
 #include "network/callbacks.h"
@@ -19,13 +22,17 @@
 #define EXTRA_EPOCH   "estoc/epoch"         /* int64: the next one */
 #define EXTRA_HISTORY "estoc/history"       /* float64 [epochs, 1 + columns]: the number of the epoch comes first */
 #define EXTRA_NAMES   "estoc/history_names" /* uint8 [n]: names of columns, each with a newline after it */
-#define EXTRAS        5
+#define EXTRA_DONE    "estoc/steps"         /* int64: steps of that epoch that are made; lacking: none */
+#define EXTRA_ORDER   "estoc/variables"     /* uint8 [n]: names of variables in their order, as those of columns */
+#define EXTRA_STATE   "estoc/state/%d"      /* the i-th local variable: states of metrics */
+#define EXTRAS        7
 
 typedef struct backup {
-    est_hook   hook;
-    char      *dir;
-    bool       keep;
-    est_saver *saver; /* NULL: not made yet */
+    est_hook           hook;
+    char              *dir;
+    est_backup_options o;
+    est_saver         *saver; /* NULL: not made yet */
+    est_fit           *fit;   /* under way */
 } backup;
 
 static void backup_free(est_hook *hook)
@@ -42,21 +49,37 @@ bool est_is_backup(const est_hook *hook)
     return hook->free == backup_free;
 }
 
-est_hook *est_backup_callback(const char *dir, bool keep)
-{
-    backup *own;
+static est_status save_at(backup *own, int64_t epoch, int64_t done);
 
+static est_status backup_after_run(est_hook *hook, est_loop *loop)
+{
+    backup *own = EST_CONTAINER_OF(hook, backup, hook);
+
+    if (own->fit == NULL || own->o.save_freq == 0 || est_loop_runs(loop) % own->o.save_freq != 0) return EST_OK;
+    return save_at(own, own->fit->epoch, own->fit->done + 1);
+}
+
+static est_status fill(backup *own, const char *dir, const est_backup_options *options)
+{
     if (dir == NULL || dir[0] == '\0') {
-        (void)est_fail(EST_INVALID_ARGUMENT, "est_backup_callback: the directory is missing");
-        return NULL;
+        return est_fail(EST_INVALID_ARGUMENT, "est_backup_callback: the directory is missing");
     }
-    own = est_hook_alloc(sizeof *own);
+    EST_TRY(est_options_take(EST_STRUCT_SIZE(est_backup_options), options, &own->o));
+    if (own->o.save_freq < 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_backup_callback: save_freq is %" PRId64 "; write a number of steps",
+                        own->o.save_freq);
+    }
+    own->dir = est_strdup(dir);
+    return own->dir != NULL ? EST_OK : est_no_memory();
+}
+
+est_hook *est_backup_callback(const char *dir, const est_backup_options *options)
+{
+    backup *own = est_hook_alloc(sizeof *own);
+
     if (own == NULL) return NULL;
-    own->hook = (est_hook)EST_HOOK(.free = backup_free);
-    own->keep = keep;
-    own->dir  = est_strdup(dir);
-    if (own->dir != NULL) return &own->hook;
-    (void)est_no_memory();
+    own->hook = (est_hook)EST_HOOK(.after_run = backup_after_run, .free = backup_free);
+    if (fill(own, dir, options) == EST_OK) return &own->hook;
     backup_free(&own->hook);
     return NULL;
 }
@@ -126,24 +149,81 @@ static est_status open_saver(backup *own)
     return own->saver != NULL ? EST_OK : est_saver_create(own->dir, EST_SAVER(.keep_max = 1), &own->saver);
 }
 
-static est_status save_extras(backup *own, est_fit *fit, est_tensor **t)
+/* The names of all variables that are saved, each with a newline after it. */
+static est_status pack_order(est_graph *graph, est_tensor **out)
 {
-    int64_t   epoch = fit->epoch + 1, runs;
-    uint64_t  count = est_loop_run_count(fit->loop);
-    est_extra extras[EXTRAS];
+    est_nodes  variables = est_global_variables(graph);
+    est_strbuf text      = { 0 };
+    est_status status;
+
+    for (int i = 0; i < variables.n; i++) est_strbuf_printf(&text, "%s\n", est_node_name(variables.data[i]));
+    status = est_strbuf_status(&text);
+    if (status == EST_OK) {
+        status = est_tensor_create_from(EST_U8, EST_SHAPE((int64_t)strlen(est_strbuf_text(&text))),
+                                        est_strbuf_text(&text), out);
+    }
+    est_strbuf_clear(&text);
+    return status;
+}
+
+static const char *const extra_names[EXTRAS] = { EXTRA_EPOCH, EST_EXTRA_RUNS, EXTRA_HISTORY,  EXTRA_NAMES,
+                                                 EXTRA_ORDER, EXTRA_DONE,     EST_EXTRA_INPUT };
+
+static est_status make_extras(est_fit *fit, int64_t epoch, int64_t done, est_tensor **t)
+{
+    uint64_t count = est_loop_run_count(fit->loop);
+    int64_t  runs;
 
     memcpy(&runs, &count, sizeof runs);
     EST_TRY(est_tensor_i64(EST_SHAPE_SCALAR, &epoch, &t[0]));
     EST_TRY(est_tensor_i64(EST_SHAPE_SCALAR, &runs, &t[1]));
     EST_TRY(pack_history(fit->history, &t[2], &t[3]));
-    if (fit->goes_on) EST_TRY(est_iterator_save(est_loop_input(fit->loop), &t[4]));
-    extras[0] = (est_extra){ EXTRA_EPOCH, t[0] };
-    extras[1] = (est_extra){ EST_EXTRA_RUNS, t[1] };
-    extras[2] = (est_extra){ EXTRA_HISTORY, t[2] };
-    extras[3] = (est_extra){ EXTRA_NAMES, t[3] };
-    extras[4] = (est_extra){ EST_EXTRA_INPUT, t[4] };
-    return est_saver_save(own->saver, est_loop_session(fit->loop), est_loop_global_step(fit->loop),
-                          EST_SAVE(.extras = { extras, t[4] != NULL ? 5 : 4 }), NULL);
+    EST_TRY(pack_order(fit->network->graph, &t[4]));
+    EST_TRY(est_tensor_i64(EST_SHAPE_SCALAR, &done, &t[5]));
+    return fit->goes_on || done > 0 ? est_iterator_save(est_loop_input(fit->loop), &t[6]) : EST_OK;
+}
+
+/* The states of metrics, and room for their names. */
+typedef struct states {
+    est_tensor **t;
+    char (*name)[32];
+    est_nodes variables;
+} states;
+
+static void states_clear(states *own)
+{
+    for (int i = 0; own->t != NULL && i < own->variables.n; i++) est_tensor_free(own->t[i]);
+    est_free(own->t);
+    est_free(own->name);
+}
+
+static est_status states_init(est_graph *graph, states *out)
+{
+    out->variables = est_local_variables(graph);
+    out->t         = est_zalloc((size_t)(out->variables.n + 1) * sizeof *out->t);
+    out->name      = est_zalloc((size_t)(out->variables.n + 1) * sizeof *out->name);
+    if (out->t == NULL || out->name == NULL) return est_no_memory();
+    for (int i = 0; i < out->variables.n; i++) (void)snprintf(out->name[i], sizeof out->name[i], EXTRA_STATE, i);
+    return EST_OK;
+}
+
+static est_status save_with(backup *own, est_tensor *const *t, const states *s)
+{
+    est_extra *extras = est_alloc((size_t)(EXTRAS + s->variables.n) * sizeof *extras);
+    int        n      = 0;
+    est_status status;
+
+    if (extras == NULL) return est_no_memory();
+    for (int i = 0; i < EXTRAS; i++) {
+        if (t[i] != NULL) extras[n++] = (est_extra){ extra_names[i], t[i] };
+    }
+    for (int i = 0; i < s->variables.n; i++) {
+        if (s->t[i] != NULL) extras[n++] = (est_extra){ s->name[i], s->t[i] };
+    }
+    status = est_saver_save(own->saver, est_loop_session(own->fit->loop), est_loop_global_step(own->fit->loop),
+                            EST_SAVE(.extras = { extras, n }), NULL);
+    est_free(extras);
+    return status;
 }
 
 static void free_all(est_tensor **t)
@@ -151,18 +231,39 @@ static void free_all(est_tensor **t)
     for (int i = 0; i < EXTRAS; i++) est_tensor_free(t[i]);
 }
 
-est_status est_backup_save(est_hook *hook, est_fit *fit)
+static est_status save(backup *own, int64_t epoch, int64_t done)
 {
-    backup     *own       = EST_CONTAINER_OF(hook, backup, hook);
+    est_fit    *fit       = own->fit;
     est_tensor *t[EXTRAS] = { 0 };
-    bool        spoiled   = false;
-    est_status  status    = est_weights_spoiled(est_loop_session(fit->loop), "backup", &spoiled);
+    states      s         = { 0 };
+    est_status  status    = open_saver(own);
 
-    if (status == EST_OK && spoiled) return EST_OK;
-    if (status == EST_OK) status = open_saver(own);
-    if (status == EST_OK) status = save_extras(own, fit, t);
+    if (status == EST_OK) status = make_extras(fit, epoch, done, t);
+    if (status == EST_OK) status = states_init(fit->network->graph, &s);
+    for (int i = 0; status == EST_OK && done > 0 && i < s.variables.n; i++) {
+        status = est_session_read(est_loop_session(fit->loop), est_node_name(s.variables.data[i]), &s.t[i]);
+    }
+    if (status == EST_OK) status = save_with(own, t, &s);
+    states_clear(&s);
     free_all(t);
+    return status;
+}
+
+/* A backup whose next step is the one after `done` of that epoch. */
+static est_status save_at(backup *own, int64_t epoch, int64_t done)
+{
+    bool       spoiled = false;
+    est_status status  = est_weights_spoiled(est_loop_session(own->fit->loop), "backup", &spoiled);
+
+    if (status == EST_OK && !spoiled) status = save(own, epoch, done);
     return status == EST_OK ? EST_OK : est_fail_context(status, "backup");
+}
+
+est_status est_backup_epoch(est_hook *hook, est_fit *fit)
+{
+    backup *own = EST_CONTAINER_OF(hook, backup, hook);
+
+    return own->o.save_freq == 0 ? save_at(own, fit->epoch + 1, 0) : EST_OK;
 }
 
 /* --- restoring ---------------------------------------------------------------------------------------------------- */
@@ -178,26 +279,133 @@ static est_status use_extras(est_fit *fit, est_tensor *const *t)
     memcpy(&count, est_tensor_data(t[1]), sizeof count);
     est_session_set_run_count(fit->network->session, count);
     EST_TRY(unpack_history(fit->history, t[2], t[3]));
-    if (t[4] != NULL) fit->position = est_tensor_ref(t[4]);
+    if (t[5] != NULL) fit->done = *(const int64_t *)est_tensor_data(t[5]);
+    if (t[6] != NULL) fit->position = est_tensor_ref(t[6]);
     est_log_info("The fit goes on with epoch %" PRId64 " of %" PRId64 ".", fit->epoch + 1, fit->epochs);
     return EST_OK;
 }
 
+/* Names of variables in a backup, in their order. */
+typedef struct order {
+    est_nodes   ours;
+    char       *text; /* the names, each with a '\0' after it */
+    const char *stored[];
+} order;
+
+static bool order_has(const order *own, const char *name)
+{
+    for (int i = 0; i < own->ours.n; i++) {
+        if (strcmp(own->stored[i], name) == 0) return true;
+    }
+    return false;
+}
+
+static const char *order_rename(void *user, const char *variable)
+{
+    const order *own = user;
+
+    for (int i = 0; i < own->ours.n; i++) {
+        if (strcmp(est_node_name(own->ours.data[i]), variable) == 0) return own->stored[i];
+    }
+    return NULL;
+}
+
+/* NULL in *out: the names are those of the network, or nothing says what they were. */
+static est_status order_of(est_graph *graph, const est_tensor *names, order **out)
+{
+    est_nodes ours = est_global_variables(graph);
+    size_t    size = est_tensor_bytes(names);
+    order    *own  = est_zalloc(sizeof *own + (size_t)(ours.n + 1) * sizeof own->stored[0]);
+    int       n    = 0;
+    bool      same = true;
+
+    if (own != NULL) own->text = est_zalloc(size + 1);
+    if (own == NULL || own->text == NULL) {
+        est_free(own);
+        return est_no_memory();
+    }
+    own->ours = ours;
+    memcpy(own->text, est_tensor_data(names), size);
+    for (char *at = own->text, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        *end = '\0';
+        if (n < ours.n) own->stored[n] = at;
+        n++;
+    }
+    for (int i = 0; n == ours.n && i < n; i++) same = same && order_has(own, est_node_name(ours.data[i]));
+    *out = own;
+    if (n == ours.n && !same) return EST_OK;
+    est_free(own->text);
+    est_free(own);
+    *out = NULL;
+    return EST_OK;
+}
+
+static est_status read_order(const backup *own, order **out)
+{
+    est_checkpoint *checkpoint;
+    est_tensor     *names  = NULL;
+    est_status      status = EST_OK;
+
+    *out = NULL;
+    if (est_checkpoint_open(own->dir, &checkpoint) != EST_OK) return EST_OK; /* the restore says why */
+    if (est_checkpoint_find(checkpoint, EXTRA_ORDER) != NULL) {
+        status = est_checkpoint_read(checkpoint, EXTRA_ORDER, &names);
+        if (status == EST_OK) status = order_of(own->fit->network->graph, names, out);
+    }
+    est_tensor_free(names);
+    est_checkpoint_close(checkpoint);
+    return status;
+}
+
+static est_status restore_with(backup *own, order *renamed, est_tensor **t, states *s)
+{
+    est_extra_out      *extras = est_alloc((size_t)(EXTRAS + s->variables.n) * sizeof *extras);
+    est_restore_options o      = *EST_RESTORE(.user = renamed);
+    int                 n      = 0;
+    est_status          status;
+
+    if (extras == NULL) return est_no_memory();
+    for (int i = 0; i < EXTRAS; i++) extras[n++] = (est_extra_out){ extra_names[i], &t[i] };
+    for (int i = 0; i < s->variables.n; i++) extras[n++] = (est_extra_out){ s->name[i], &s->t[i] };
+    o.extras = (est_extras_out){ extras, n };
+    if (renamed != NULL) o.rename = order_rename;
+    status = est_saver_restore(own->saver, own->fit->network->session, &o, NULL);
+    est_free(extras);
+    return status;
+}
+
+static est_status restore(backup *own, order *renamed)
+{
+    est_fit    *fit       = own->fit;
+    est_tensor *t[EXTRAS] = { 0 };
+    states      s         = { 0 };
+    est_status  status    = states_init(fit->network->graph, &s);
+
+    if (status == EST_OK) status = restore_with(own, renamed, t, &s);
+    if (status == EST_OK) status = use_extras(fit, t);
+    for (int i = 0; status == EST_OK && i < s.variables.n; i++) {
+        const char *name = est_node_name(s.variables.data[i]);
+
+        if (s.t[i] != NULL) status = est_session_write(fit->network->session, name, s.t[i]);
+    }
+    states_clear(&s);
+    free_all(t);
+    return status;
+}
+
 est_status est_backup_restore(est_hook *hook, est_fit *fit)
 {
-    backup     *own       = EST_CONTAINER_OF(hook, backup, hook);
-    est_tensor *t[EXTRAS] = { 0 };
-    est_status  status;
+    backup    *own     = EST_CONTAINER_OF(hook, backup, hook);
+    order     *renamed = NULL;
+    est_status status;
 
+    own->fit = fit;
     if (!est_dir_exists(own->dir)) return EST_OK;
     EST_TRY(open_saver(own));
-    status = est_saver_restore(own->saver, fit->network->session,
-                               EST_RESTORE(.extras = EST_EXTRAS_OUT({ EXTRA_EPOCH, &t[0] }, { EST_EXTRA_RUNS, &t[1] },
-                                                                    { EXTRA_HISTORY, &t[2] }, { EXTRA_NAMES, &t[3] },
-                                                                    { EST_EXTRA_INPUT, &t[4] })),
-                               NULL);
-    if (status == EST_OK) status = use_extras(fit, t);
-    free_all(t);
+    status = read_order(own, &renamed);
+    if (status == EST_OK) status = restore(own, renamed);
+    if (renamed != NULL) est_free(renamed->text);
+    est_free(renamed);
     if (status == EST_OK || status == EST_NOT_FOUND) return EST_OK;
     status = est_restore_advise(status, ". It is of another network: remove it, or name another directory");
     return est_fail_context(status, "backup in %s", own->dir);
@@ -209,7 +417,7 @@ est_status est_backup_end(est_hook *hook, est_fit *fit)
     backup *own = EST_CONTAINER_OF(hook, backup, hook);
     bool    spoiled;
 
-    if (own->keep || !est_dir_exists(own->dir)) return EST_OK;
+    if (own->o.keep || !est_dir_exists(own->dir)) return EST_OK;
     EST_TRY(est_weights_spoiled(fit->network->session, "backup", &spoiled));
     if (spoiled) return EST_OK;
     est_saver_free(own->saver);

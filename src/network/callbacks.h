@@ -57,7 +57,7 @@ bool est_is_backup(const est_hook *hook);
 /* Goes on from the backup, if there is one: variables, position of the input, history and fit->epoch. The position of
  * the input is put into the loop. */
 EST_MUST_CHECK est_status est_backup_restore(est_hook *backup, est_fit *fit);
-EST_MUST_CHECK est_status est_backup_save(est_hook *backup, est_fit *fit); /* after epoch fit->epoch */
-EST_MUST_CHECK est_status est_backup_end(est_hook *backup, est_fit *fit);  /* the fit came to its end */
+EST_MUST_CHECK est_status est_backup_epoch(est_hook *backup, est_fit *fit); /* after epoch fit->epoch */
+EST_MUST_CHECK est_status est_backup_end(est_hook *backup, est_fit *fit);   /* the fit came to its end */
 
 #endif

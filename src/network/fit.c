@@ -225,11 +225,12 @@ static est_status run_epoch(est_fit *fit, bool *ended)
 {
     int64_t before = est_loop_runs(fit->loop);
 
-    EST_TRY(est_network_function_reset(fit->network, fit->f));
+    if (fit->done == 0) EST_TRY(est_network_function_reset(fit->network, fit->f));
     est_loop_lend(fit->loop, fit->network->session);
     EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, pass_of(fit)));
     EST_TRY(seek(fit));
     EST_TRY(fit->trainer->epoch(fit, ended));
+    fit->done = 0;
     if (est_stop_signal() != 0) return EST_OK;                       /* the epoch is not complete */
     if (*ended && est_loop_runs(fit->loop) == before) return EST_OK; /* it did not begin */
     if (fit->workers != NULL && est_fit_workers_went_back(fit)) return EST_OK;
@@ -241,7 +242,7 @@ static est_status run_epoch(est_fit *fit, bool *ended)
         EST_TRY(est_fit_workers_vote(fit));
         EST_TRY(est_fit_workers_save(fit));
     }
-    return fit->backup != NULL && fit->epoch + 1 < fit->epochs ? est_backup_save(fit->backup, fit) : EST_OK;
+    return fit->backup != NULL && fit->epoch + 1 < fit->epochs ? est_backup_epoch(fit->backup, fit) : EST_OK;
 }
 
 /* Up to the last, or a stop. */

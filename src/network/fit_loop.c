@@ -64,26 +64,25 @@ static est_status open_loop(est_fit *fit)
 static est_status run_epoch(est_fit *fit, bool *ended)
 {
     est_status status = EST_OK;
-    int64_t    done   = 0;
 
     if (fit->workers != NULL) return est_fit_workers_epoch(fit, ended);
-    while (status == EST_OK && (fit->steps == 0 || done < fit->steps)) {
+    while (status == EST_OK && (fit->steps == 0 || fit->done < fit->steps)) {
         status = est_loop_step(fit->loop);
-        if (status == EST_OK) done++;
+        if (status == EST_OK) fit->done++;
     }
     *ended = est_loop_should_stop(fit->loop);
     if (status != EST_OK && !est_loop_at_end(fit->loop)) return status;
     if (status == EST_OK || *ended) return EST_OK;
-    if (done == 0 && est_loop_runs(fit->loop) == 0) {
+    if (fit->done == 0 && est_loop_runs(fit->loop) == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "the input has no batch to train with");
     }
     if (fit->steps == 0) {
-        fit->known_steps = done;
+        fit->known_steps = fit->done;
         return EST_OK;
     }
     est_log_warn("the input ended after %" PRId64 " of %" PRId64 " steps of epoch %" PRId64
                  ": training ends; repeat the dataset, or leave out steps_per_epoch",
-                 done, fit->steps, fit->epoch + 1);
+                 fit->done, fit->steps, fit->epoch + 1);
     *ended = true;
     return EST_OK;
 }

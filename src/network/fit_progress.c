@@ -20,7 +20,7 @@ typedef struct progress {
     est_hook       hook;
     const est_fit *fit;
     bool           bar, shown;
-    int64_t        first;              /* runs of the loop before this epoch */
+    int64_t        first;              /* runs of the loop before this epoch; less, if it was resumed */
     int64_t        begin_ns, drawn_ns; /* of the epoch; of the last drawing */
 } progress;
 
@@ -91,7 +91,7 @@ static est_status progress_epoch_begin(est_hook *hook, est_loop *loop)
 {
     progress *own = EST_CONTAINER_OF(hook, progress, hook);
 
-    own->first    = est_loop_runs(loop);
+    own->first    = est_loop_runs(loop) - own->fit->done;
     own->begin_ns = own->drawn_ns = est_now_ns();
     est_log_info("Epoch %" PRId64 "/%" PRId64, est_loop_epoch(loop) + 1, est_loop_epochs(loop));
     return EST_OK;

@@ -29,6 +29,31 @@ TEST(names_are_made_unique)
     nn_end(&t);
 }
 
+TEST(operations_are_listed_as_they_were_made)
+{
+    nn_test  t = nn_begin(1);
+    est_node a = constant(t.graph), b;
+
+    est_graph_device(t.graph, "/job:ps/task:1");
+    b = est_named(est_add(a, a), "sum");
+    assert_ok(est_graph_status(t.graph));
+    assert_int_equal(est_graph_operations(t.graph), 2);
+    assert_int_equal(est_graph_operation(t.graph, 1).id, b.id);
+    assert_null(est_graph_operation(t.graph, 2).graph);
+    assert_null(est_graph_operation(t.graph, -1).graph);
+    assert_string_equal(est_node_op(a), "Const");
+    assert_string_equal(est_node_op(b), "AddV2");
+    assert_string_equal(est_node_device(a), "");
+    assert_string_equal(est_node_device(b), "/job:ps/task:1");
+    assert_int_equal(est_node_inputs(b), 2);
+    assert_int_equal(est_node_input(b, 1).id, a.id);
+    assert_null(est_node_input(b, 2).graph);
+    assert_int_equal(est_node_inputs(EST_NO_NODE), 0);
+    assert_string_equal(est_node_op(EST_NO_NODE), "");
+    assert_string_equal(est_node_device(EST_NO_NODE), "");
+    nn_end(&t);
+}
+
 /* A name that somebody chose may be the one that a suffix would have made. */
 TEST(suffixes_step_over_names_in_use)
 {

@@ -574,7 +574,7 @@ static void diverge_in_fit(int64_t epochs)
     snprintf(backups, sizeof backups, "%s/backup", dir);
     saves  = est_model_checkpoint_callback(path, NULL);
     each   = est_model_checkpoint_callback(step_path, EST_MODEL_CHECKPOINT(.save_freq = 1));
-    backup = est_backup_callback(backups, false);
+    backup = est_backup_callback(backups, NULL);
     log_keep(EST_LOG_WARN);
     assert_ok(
         est_network_fit(network,
@@ -669,7 +669,8 @@ TEST(refused)
     assert_null(est_model_checkpoint_callback(NULL, NULL));
     assert_null(est_csv_callback("", false));
     assert_null(est_tensorboard_callback(NULL));
-    assert_null(est_backup_callback(NULL, false));
+    assert_null(est_backup_callback(NULL, NULL));
+    assert_null(est_backup_callback("p", EST_BACKUP(.save_freq = -1)));
 }
 
 static est_status make_all(void)
@@ -682,7 +683,7 @@ static est_status make_all(void)
                            est_tensorboard_callback("p"),
                            est_terminate_on_nan_callback(),
                            est_lambda_callback(NULL),
-                           est_backup_callback("p", false) };
+                           est_backup_callback("p", NULL) };
     est_status status  = EST_OK;
 
     for (size_t i = 0; i < sizeof hooks / sizeof hooks[0]; i++) {
@@ -712,7 +713,7 @@ static est_status fit_with_all(est_network *network, est_named_tensors arrays, c
     hooks[1] = est_reduce_on_plateau_callback("loss", NULL);
     hooks[2] = est_csv_callback(csv, false);
     hooks[3] = est_model_checkpoint_callback(ckpt, NULL);
-    hooks[4] = est_backup_callback(backup, false);
+    hooks[4] = est_backup_callback(backup, NULL);
     hooks[5] = est_learning_rate_callback(halve, "user");
     for (int i = 0; i < n; i++) {
         if (hooks[i] == NULL) status = EST_RESOURCE_EXHAUSTED;
@@ -768,10 +769,11 @@ static est_node with_dropout(est_graph *graph, est_features inputs, bool trainin
 }
 
 /* Six epochs with dropout, a shuffled input and a validation; `kill_at`: in this epoch, -1: never. */
-static est_network *fit_with_backup(const char *dir, int64_t kill_at, bool by_steps, est_history **history)
+static est_network *fit_with_backup(const char *dir, int64_t kill_at, bool by_steps, int64_t save_freq,
+                                    est_history **history)
 {
     est_tensor     *x = noise(30, 4, 1), *y = noise(30, 1, 2);
-    est_hook       *backup = est_backup_callback(dir, false);
+    est_hook       *backup = est_backup_callback(dir, EST_BACKUP(.save_freq = save_freq));
     killer          k      = { .hook = EST_HOOK(.after_run = kill_me), .epoch = kill_at };
     est_dataset    *d      = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "y", y }));
     est_network    *network;
@@ -795,28 +797,28 @@ static est_network *fit_with_backup(const char *dir, int64_t kill_at, bool by_st
     return network;
 }
 
-static void expect_resumed(bool by_steps)
+static void expect_resumed(bool by_steps, int64_t save_freq)
 {
     char         dir[128], never[128];
     est_network *whole, *parts;
     est_history *a, *b;
 
-    snprintf(dir, sizeof dir, "%s/backup%d", est_test_root, by_steps);
-    snprintf(never, sizeof never, "%s/never%d", est_test_root, by_steps);
+    snprintf(dir, sizeof dir, "%s/backup%d-%d", est_test_root, by_steps, (int)save_freq);
+    snprintf(never, sizeof never, "%s/never%d-%d", est_test_root, by_steps, (int)save_freq);
     for (int64_t at = 2; at <= 4; at += 2) { /* killed twice */
         pid_t pid = fork();
         int   status;
 
         if (pid == 0) {
-            (void)fit_with_backup(dir, at, by_steps, &a);
+            (void)fit_with_backup(dir, at, by_steps, save_freq, &a);
             _exit(1);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         assert_true(est_dir_exists(dir));
     }
-    parts = fit_with_backup(dir, -1, by_steps, &a);
-    whole = fit_with_backup(never, -1, by_steps, &b);
+    parts = fit_with_backup(dir, -1, by_steps, save_freq, &a);
+    whole = fit_with_backup(never, -1, by_steps, save_freq, &b);
     assert_false(est_dir_exists(dir));
     assert_int_equal(est_history_epochs(a), 6);
     assert_int_equal(est_history_count(a), 4);
@@ -843,12 +845,74 @@ static void expect_resumed(bool by_steps)
 /* A fit that is killed and started again has the history of one that is not, bit for bit. */
 TEST(killed)
 {
-    expect_resumed(false);
+    expect_resumed(false, 0);
 }
 
 TEST(killed_by_steps)
 {
-    expect_resumed(true);
+    expect_resumed(true, 0);
+}
+
+/* Also from the middle of an epoch: the position of the input and the metrics of its first steps are restored. */
+TEST(killed_within_an_epoch)
+{
+    expect_resumed(false, 3);
+    expect_resumed(true, 3);
+}
+
+static est_node named_line(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    (void)graph, (void)training;
+    return est_dense(est_network_input_node(inputs, "x"), 1, EST_DENSE(.name = user));
+}
+
+static est_status interrupt(est_hook *hook, est_loop *loop)
+{
+    if (est_loop_epoch(loop) != EST_CONTAINER_OF(hook, killer, hook)->epoch) return EST_OK;
+    return est_fail(EST_INTERNAL, "interrupted");
+}
+
+static est_network *fit_line(char *name, const char *dir, int64_t stop_at)
+{
+    est_tensor  *x = noise(8, 2, 1), *y = noise(8, 1, 2);
+    est_hook    *backup = est_backup_callback(dir, NULL);
+    killer       k      = { .hook = EST_HOOK(.after_run = interrupt), .epoch = stop_at };
+    est_network *network;
+    est_status   status;
+
+    assert_ok(est_network_create(named_line, EST_NETWORK(.seed = 3, .user = name), &network));
+    assert_ok(est_network_compile(network, EST_COMPILE(.loss = "mse", .optimizer = "adam")));
+    status = est_network_fit(network,
+                             EST_FIT(.arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y }), .epochs = 4, .batch_size = 4,
+                                     .callbacks = EST_HOOKS(&k.hook, backup), .verbose = EST_VERBOSE_NONE),
+                             NULL);
+    assert_int_equal(status, stop_at < 0 ? EST_OK : EST_INTERNAL);
+    est_hook_free(backup);
+    est_tensor_free(x);
+    est_tensor_free(y);
+    return network;
+}
+
+/* A second network of the program, whose variables have other names, goes on by their order. */
+TEST(other_names)
+{
+    char         dir[128], never[128];
+    est_network *first, *second, *whole;
+    est_tensor  *a, *b;
+
+    snprintf(dir, sizeof dir, "%s/names", est_test_root);
+    snprintf(never, sizeof never, "%s/never-names", est_test_root);
+    first  = fit_line("one", dir, 2);
+    second = fit_line("two", dir, -1);
+    whole  = fit_line("one", never, -1);
+    assert_ok(est_session_read(est_network_session(second), "two/kernel", &a));
+    assert_ok(est_session_read(est_network_session(whole), "one/kernel", &b));
+    assert_memory_equal(est_tensor_data(a), est_tensor_data(b), est_tensor_bytes(b));
+    est_tensor_free(a);
+    est_tensor_free(b);
+    est_network_free(first);
+    est_network_free(second);
+    est_network_free(whole);
 }
 
 int main(void)

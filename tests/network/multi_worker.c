@@ -438,7 +438,7 @@ TEST(refused)
 {
     est_tensor   *x = noise(4, 3, 1), *y = noise(4, 1, 2);
     est_dataset  *d      = batches(EST_NAMED_TENSORS({ "x", x }, { "y", y }), 2);
-    est_hook     *backup = est_backup_callback("nowhere", false);
+    est_hook     *backup = est_backup_callback("nowhere", NULL);
     est_strategy *strategy;
     est_network  *network;
 

@@ -653,7 +653,7 @@ TEST(refused)
     job               j       = begin(1, 1);
     est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", j.x }, { "y", j.y });
     est_network      *network = make(j.strategy, NULL);
-    est_hook         *backup  = est_backup_callback("nowhere", false);
+    est_hook         *backup  = est_backup_callback("nowhere", NULL);
     est_strategy     *alone;
 
     expect_error(est_network_fit(network, EST_FIT(.input = j.rows), NULL), EST_INVALID_ARGUMENT,

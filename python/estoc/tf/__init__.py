@@ -40,6 +40,7 @@ from . import (compat, config, contrib, data, debugging, distribute, dtypes, err
 
 __version__ = version.VERSION
 _set_logger("tensorflow")
+DType.package = "tf"
 
 
 def get_logger() -> _logging.Logger:
@@ -76,15 +77,6 @@ def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, 
     return value if isinstance(value, Tensor) and dtype in (None, value.dtype) else constant(value, dtype)
 
 
-def expand_dims(input: _Any, axis: int, name: str | None = None) -> _Any:  # noqa: A002
-    """A new axis of size 1."""
-    result = _eager(_ops.expand_dims)(input, axis)
-    expanded = getattr(getattr(result, "graph", None), "expanded", None)
-    if expanded is not None and axis in (-1, len(result.shape) - 1):
-        expanded[result._c.id] = input._c.id
-    return result
-
-
 def is_tensor(x: _Any) -> _Any:
     return isinstance(x, (Tensor, Variable))
 
@@ -107,7 +99,7 @@ class VariableSynchronization(_enum.Enum):
 
 
 for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm", "concat", "cos",
-              "divide", "equal", "exp", "floor", "gather", "greater", "greater_equal", "identity", "less",
+              "divide", "equal", "exp", "expand_dims", "floor", "gather", "greater", "greater_equal", "identity", "less",
               "less_equal", "logical_and", "logical_not", "logical_or", "matmul", "maximum", "minimum", "multiply",
               "negative", "not_equal", "ones_like", "pad", "pow", "reduce_all", "reduce_any", "reduce_max",
               "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "reshape", "round", "shape", "sigmoid",

@@ -18,6 +18,7 @@ import numpy as np
 from .. import checkpoint as _files
 from .._lib import Keep, check, lib, text
 from .._tensor import to_tensor
+from ..graph import Node
 from . import _world
 from ._world import Variable
 
@@ -368,6 +369,10 @@ class Checkpoint:
             setattr(self, name, kwargs[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Node):
+            raise NotImplementedError(f"{name}: a tf.train.Checkpoint in a model_fn or a graph does not exist: "
+                                      "Estimators and tf.compat.v1.train.Saver save variables by their names, which "
+                                      "tf.train.load_checkpoint reads")
         if not is_trackable(value) and not isinstance(value, (list, tuple, dict)):
             raise ValueError(f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from "
                              f"`Trackable`), got {value!r}. If you believe this object should be trackable (i.e. it is "

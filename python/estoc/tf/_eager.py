@@ -94,12 +94,39 @@ class Tensor(abc.ABC):
         value = on_own_lines(str(self._value[()]))
         return f"tf.Tensor({value}, shape={tuple(self._value.shape)}, dtype={self.dtype.name})"
 
-    __hash__ = None
+    def __hash__(self) -> int:
+        if _equality_of_values[0]:
+            raise TypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
+        return id(self)
+
+    def ref(self) -> "Reference":
+        """A key for dicts and sets, which stands for this object."""
+        return Reference(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         raise error("tf.Tensor", name)
+
+
+class Reference:
+    """A tensor or a variable as a key: equal to others of the same object."""
+
+    def __init__(self, wrapped: Any):
+        self._wrapped = wrapped
+
+    def deref(self) -> Any:
+        """The object."""
+        return self._wrapped
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Reference) and self._wrapped is other._wrapped
+
+    def __hash__(self) -> int:
+        return id(self._wrapped)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._wrapped!r}>"
 
 
 Tensor.register(Node)
@@ -491,8 +518,23 @@ _OPERATORS = {"add": ops.add, "sub": ops.subtract, "mul": ops.multiply, "truediv
 _COMPARISONS = {"lt": ops.less, "le": ops.less_equal, "gt": ops.greater, "ge": ops.greater_equal}
 
 
+_equality_of_values = [True]
+
+
+def set_tensor_equality(of_values: bool) -> None:
+    """Whether == of tensors and variables compares their values, as in TensorFlow 2, or asks for the same object."""
+    _equality_of_values[0] = of_values
+
+
 def _equality(method: Callable, other_is: bool) -> Callable:
-    return lambda self, other: other_is if other is None else method(self, other)
+    def compare(self: Any, other: Any) -> Any:
+        if other is None:
+            return other_is
+        if not _equality_of_values[0]:
+            return (self is other) is not other_is
+        return method(self, other)
+
+    return compare
 
 
 def add_operators(kind: type) -> None:
@@ -508,8 +550,8 @@ def add_operators(kind: type) -> None:
     kind.__getitem__ = _getitem
 
 
-add_operators(Tensor)
-add_operators(Variable)
 for _kind in (Tensor, Variable):
+    add_operators(_kind)
     _kind.__eq__ = _equality(_operator(ops.equal), False)
     _kind.__ne__ = _equality(_operator(ops.not_equal), True)
+Variable.ref = Tensor.ref

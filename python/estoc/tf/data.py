@@ -15,9 +15,10 @@ import numpy as np
 
 from .. import _nest
 from .. import data as _data
+from .. import io as _io
 from .._lib import Keep, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
-from ..errors import OutOfRangeError
+from ..errors import FailedPreconditionError, OutOfRangeError
 from ..graph import Graph, NeedsValue, Node, Shape, as_node
 from . import _structure
 from ._absent import Named, module_getattr
@@ -84,6 +85,11 @@ class _Trace:
         self.csv: Any = None
 
 
+def in_map() -> bool:
+    """Whether a function of Dataset.map is traced."""
+    return bool(_Trace.current)
+
+
 def decode_csv_in_map(records: Node, columns: list, delimiter: str, quotes: bool, na_value: str) -> list[Node]:
     """tf.io.decode_csv: the line is decoded by a stage before the graph, which gets the fields."""
     trace = _Trace.current[-1] if _Trace.current else None
@@ -135,6 +141,61 @@ def _values(value: Any) -> Any:
     return _nest.map_structure(unwrap, value)
 
 
+class _Source:
+    """Tensors of a graph that a dataset is made of: an iterator's initializer computes them."""
+
+    bound: "dict[_Source, list]" = {}  # while a dataset is built for an iterator
+
+    def __init__(self, nodes: list):
+        self.nodes = nodes
+
+    @staticmethod
+    def of(dataset: "_data.Dataset") -> "list[_Source]":
+        """Those of a dataset, through all its stages."""
+        own = getattr(dataset, "_source", None)
+        return ([] if own is None else [own]) + [found for parent in dataset._parents for found in _Source.of(parent)]
+
+
+def _over_nodes(nodes: list, make: Callable[[list], "_data.Dataset"], spec: Any) -> "Dataset":
+    """make(values of the nodes), whose elements look like spec."""
+    source = _Source(nodes)
+
+    def build(stage: Any) -> Any:
+        values = _Source.bound.get(source)
+
+        def rows() -> Any:
+            if values is None:
+                raise FailedPreconditionError("a dataset over tensors of a graph has no elements before the "
+                                              "initializer of an iterator (make_initializable_iterator) is run")
+            return _data.DatasetIterator(make(values))
+
+        return Dataset.from_generator(rows, output_signature=spec)._chain(stage)
+
+    form = _nest.structure(spec)
+    dataset = Dataset(build, form, (), _nest.names(form))
+    dataset._source = source
+    return dataset
+
+
+def _tensors_over_nodes(tensors: Any, function: Callable, row_of: Callable) -> "Dataset | None":
+    """The dataset of function(tensors) if one of them is a tensor of a graph."""
+    leaves = _nest.flatten(tensors)
+    nodes = [leaf for leaf in leaves if isinstance(leaf, Node)]
+    if not nodes:
+        return None
+    form = _nest.structure(tensors)
+
+    def make(values: list) -> Any:
+        rest = iter(values)
+        return function(_nest.pack(form, [next(rest) if isinstance(leaf, Node) else leaf for leaf in leaves]))
+
+    def spec_of(leaf: Any) -> TensorSpec:
+        given = leaf if isinstance(leaf, Node) else as_array(leaf)
+        return TensorSpec(None if given.shape is None else row_of(given.shape), given.dtype)
+
+    return _over_nodes(nodes, make, _nest.pack(form, [spec_of(leaf) for leaf in leaves]))
+
+
 class Dataset(Named, _data.Dataset):
     """tf.data.Dataset. Elements are tensors."""
 
@@ -155,18 +216,33 @@ class Dataset(Named, _data.Dataset):
 
     @classmethod
     def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> "Dataset":
+        dataset = _tensors_over_nodes(_values(tensors), cls.from_tensor_slices, lambda shape: shape[1:])
+        if dataset is not None:
+            return dataset
         dataset = cls._from_tensors(_values(tensors), True, "est_dataset_slices")
         dataset._count = len(as_array(_nest.flatten(_values(tensors))[0])) if not isinstance(tensors, list) else len(tensors)
         return dataset
 
     @classmethod
     def from_tensors(cls, tensors: Any, name: str | None = None) -> "Dataset":
+        dataset = _tensors_over_nodes(_values(tensors), cls.from_tensors, lambda shape: shape)
+        if dataset is not None:
+            return dataset
         dataset = cls._from_tensors(_values(tensors), True, "est_dataset_tensors")
         dataset._count = 1
         return dataset
 
     @classmethod
     def range(cls, *args: int, output_type: Any = int64, name: str | None = None) -> "Dataset":
+        bounds = [unwrap(bound) for bound in args]
+        nodes = [bound for bound in bounds if isinstance(bound, Node)]
+        if nodes:
+            def make(values: list) -> Any:
+                rest = iter(values)
+                return cls.range(*(next(rest) if isinstance(bound, Node) else bound for bound in bounds),
+                                 output_type=output_type)
+
+            return _over_nodes(nodes, make, TensorSpec((), output_type))
         dataset = super().range(*(int(bound) for bound in args))
         dataset._count = len(range(*(int(bound) for bound in args)))
         return dataset if as_dtype(output_type) == int64 else dataset.map(lambda n: _cast(n, output_type))
@@ -285,7 +361,8 @@ class Dataset(Named, _data.Dataset):
 
         specs: list = []
         for element in _data.DatasetIterator(self.take(2)):  # a dimension that differs is open
-            result = _nest.map_structure(as_array, call(*element) if isinstance(element, tuple) else call(element))
+            result = _nest.map_structure(as_array, _data.called(call, *element) if isinstance(element, tuple) else
+                                         _data.called(call, element))
             specs.append(_nest.map_structure(lambda leaf: TensorSpec(leaf.shape, leaf.dtype), result))
         if not specs:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
@@ -420,6 +497,10 @@ class Dataset(Named, _data.Dataset):
 
     def apply(self, transformation_func: Callable) -> "Dataset":
         return transformation_func(self)
+
+    # of TensorFlow 1
+    output_types = property(lambda self: _nest.map_structure(lambda spec: spec.dtype, self.element_spec))
+    output_shapes = property(lambda self: _nest.map_structure(lambda spec: spec.shape, self.element_spec))
 
     def enumerate(self, start: int = 0, name: str | None = None) -> "Dataset":
         return self._sized(super().enumerate(start), lambda n: n)
@@ -583,7 +664,8 @@ class TextLineDataset(Dataset):
 
     def __new__(cls, filenames: Any, compression_type: str | None = None, buffer_size: int | None = None,
                 num_parallel_reads: int | None = None, name: str | None = None) -> Dataset:
-        return Dataset.from_text(_paths(filenames), compression=compression_type or None)
+        return _of_files(filenames, num_parallel_reads,
+                         lambda paths: Dataset.from_text(paths, compression=compression_type or None))
 
 
 class TFRecordDataset(Dataset):
@@ -593,13 +675,22 @@ class TFRecordDataset(Dataset):
                 num_parallel_reads: int | None = None, name: str | None = None) -> Dataset:
         if compression_type not in (None, "", "GZIP", "ZLIB"):
             raise ValueError(f"compression_type is \"\", \"GZIP\" or \"ZLIB\"; got {compression_type!r}")
-        return Dataset.from_tfrecords(_paths(filenames))
+        return _of_files(filenames, num_parallel_reads, Dataset.from_tfrecords)
+
+
+def _of_files(filenames: Any, parallel: int | None, read: Callable) -> Dataset:
+    """The records of files, whose names may be in a dataset or a tensor of a graph."""
+    filenames = unwrap(filenames)
+    if isinstance(filenames, Node):
+        return _over_nodes([filenames], lambda values: read(_paths(values[0])), TensorSpec((), string))
+    if isinstance(filenames, _data.Dataset):
+        return filenames.interleave(lambda name: read(_paths(name)), 1 if parallel is None else parallel,
+                                    num_parallel_calls=parallel)
+    return read(_paths(filenames))
 
 
 def _paths(filenames: Any) -> list[str]:
     filenames = unwrap(filenames)
-    if isinstance(filenames, _data.Dataset):
-        raise NotImplementedError("files are names; a dataset of names does not exist yet")
     if isinstance(filenames, (str, bytes, os.PathLike)):
         filenames = [filenames]
     return [path.decode() if isinstance(path, bytes) else os.fspath(path) for path in np.asarray(filenames).reshape(-1)]
@@ -729,11 +820,72 @@ def Counter(start: int = 0, step: int = 1, dtype: Any = int64) -> Dataset:  # no
     return dataset
 
 
+def make_batched_features_dataset(file_pattern: Any, batch_size: int, features: Any, reader: Any = None,
+                                  label_key: str | None = None, reader_args: Any = None, num_epochs: int | None = None,
+                                  shuffle: bool = True, shuffle_buffer_size: int = 10000,
+                                  shuffle_seed: int | None = None, prefetch_buffer_size: int | None = None,
+                                  reader_num_threads: int | None = None, parser_num_threads: int | None = None,
+                                  sloppy_ordering: bool = False, drop_final_batch: bool = False) -> Dataset:
+    """Batches of the Examples in TFRecord files, as dicts by the names of their features; with label_key pairs of the
+    others and that one (tf.data.experimental.make_batched_features_dataset)."""
+    if reader_args or reader not in (None, TFRecordDataset):
+        raise NotImplementedError("make_batched_features_dataset reads TFRecord files without compression")
+    records = TFRecordDataset(Dataset.list_files(file_pattern, shuffle, shuffle_seed))
+    if shuffle:
+        records = records.shuffle(shuffle_buffer_size, shuffle_seed)
+    batches = records.repeat(num_epochs).parse_examples(features, batch_size, label_key, drop_final_batch or
+                                                        num_epochs is None)
+    return batches.prefetch(AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
+
+
+class TFRecordWriter:
+    """Writes the elements of a dataset of strings to a TFRecord file, at once."""
+
+    def __init__(self, filename: Any, compression_type: str | None = None):
+        self._filename, self._compression = filename, compression_type
+
+    def write(self, dataset: Dataset) -> None:
+        """Replaces the file."""
+        specs = _nest.flatten(dataset.element_spec)
+        if len(specs) != 1 or specs[0].dtype != string or specs[0].shape not in ((), None):
+            raise TypeError(f"`dataset` must be of strings, one in each element, not of {dataset.element_spec}")
+        with _io.TFRecordWriter(self._filename, self._compression) as writer:
+            for record in dataset.as_numpy_iterator():
+                writer.write(record)
+
+
 class experimental:  # noqa: N801 - a module in TensorFlow
-    """tf.data.experimental"""
+    """tf.data.experimental. What a dataset has a method for is also a transformation for Dataset.apply."""
 
     AUTOTUNE, AutoShardPolicy, Counter, CsvDataset = AUTOTUNE, AutoShardPolicy, staticmethod(Counter), CsvDataset
+    TFRecordWriter = TFRecordWriter
     make_csv_dataset = staticmethod(make_csv_dataset)
+    make_batched_features_dataset = staticmethod(make_batched_features_dataset)
+
+    @staticmethod
+    def enumerate_dataset(start: int = 0) -> Callable:
+        return lambda dataset: dataset.enumerate(start)
+
+    @staticmethod
+    def map_and_batch(map_func: Callable, batch_size: int, num_parallel_batches: int | None = None,
+                      drop_remainder: bool = False, num_parallel_calls: int | None = None) -> Callable:
+        calls = num_parallel_calls if num_parallel_batches is None else num_parallel_batches
+        return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
+
+    @staticmethod
+    def parallel_interleave(map_func: Callable, cycle_length: int, block_length: int = 1, sloppy: bool = False,
+                            buffer_output_elements: int | None = None,
+                            prefetch_input_elements: int | None = None) -> Callable:
+        return lambda dataset: dataset.interleave(map_func, cycle_length, block_length, cycle_length)
+
+    @staticmethod
+    def shuffle_and_repeat(buffer_size: int, count: int | None = None, seed: int | None = None) -> Callable:
+        return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+    @staticmethod
+    def unbatch() -> Callable:
+        return lambda dataset: dataset.unbatch()
+
     sample_from_datasets = staticmethod(Dataset.sample_from_datasets)
     choose_from_datasets = staticmethod(Dataset.choose_from_datasets)
     INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2

@@ -107,7 +107,12 @@ def dropout(x: _Any, rate: float, noise_shape: _Any = None, seed: int | None = N
     if noise_shape is not None:
         raise NotImplementedError("dropout: noise_shape does not exist yet")
     from . import random as _random
+    if isinstance(_unwrap(rate), _Node):  # known when it is run
+        x, rate = _identity(x), _ops.reshape(_unwrap(rate), [])
+        kept = _random.uniform(_ops.shape(x), dtype=x.dtype, seed=seed) >= rate
+        return _select(kept, x / (1.0 - rate), _zeros_like(x))
     if _default_graph() is not None or isinstance(x, _Node):
+        rate = float(_unwrap(rate))
         return _random._draw(lambda node: _lib.est_dropout(node._c, rate, seed or 0), x)
     if not 0 <= rate < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")

@@ -78,6 +78,29 @@ class Feature:
         return _np.array(one.value, _np.float32 if one is self.float_list else _np.int64)
 
 
+    def SerializeToString(self, deterministic: bool = True) -> bytes:  # noqa: N802 - protobuf's name
+        """Its bytes as a message of its own: the value of an entry in those of an Example."""
+        if self._given is None and not (self.bytes_list.value or self.float_list.value or self.int64_list.value):
+            return b""
+        message = _io.serialize_example({"": self._array()})
+        for _ in range(3):  # Example.features, Features.feature, and in its entry the value, after an empty key
+            size, start = _varint(message, 1)
+            message = message[start:start + size]
+            if message[:2] == b"\n\0":
+                message = message[2:]
+        return message
+
+
+def _varint(data: bytes, at: int) -> "tuple[int, int]":
+    """A number of a protocol buffer, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & 127) << shift, shift + 7, at + 1
+        if byte < 128:
+            return value, at
+
+
 class _FeatureMap(dict):
     """Features by name; one that is asked for is made, as in protocol buffers."""
 

@@ -86,7 +86,6 @@ class _Estimator(_estimator.Estimator):
         if experimental_mode != ModeKeys.PREDICT:
             raise NotImplementedError("exports to train or to evaluate do not exist yet in Python")
         serving = export.serving_input(serving_input_receiver_fn)
-        export.check_features(self, serving)
         return super().export_saved_model(export_dir_base, serving, assets_extra, as_text, checkpoint_path).encode()
 
     def export_savedmodel(self, export_dir_base: _Any, serving_input_receiver_fn: _Callable, assets_extra: _Any = None,
@@ -134,8 +133,7 @@ def _canned(cls: type) -> type:
         cls.__init__(self, *arguments, **named)
 
     __init__.__signature__ = _inspect.signature(cls.__init__)
-    return type(cls.__name__, (_Estimator, cls), {"__init__": __init__, "__doc__": cls.__doc__, "__module__": __name__,
-                                                  "_is_canned": True})
+    return type(cls.__name__, (_Estimator, cls), {"__init__": __init__, "__doc__": cls.__doc__, "__module__": __name__})
 
 
 BaselineEstimator = _canned(_estimator.BaselineEstimator)
@@ -159,9 +157,6 @@ def add_metrics(estimator: _estimator.Estimator, metric_fn: _Callable) -> _estim
 
 def train_and_evaluate(estimator: _Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> _Any:
     """The last evaluation, and what exporters exported after it; None on a cluster, as in TensorFlow."""
-    for exporter in eval_spec.exporters:
-        if isinstance(exporter, export.ReceiverExporter):
-            export.check_features(estimator, exporter.serving_input)
     metrics, exports = _estimator.train_and_evaluate(estimator, train_spec, eval_spec)
     if estimator.config.cluster_spec or estimator.config.task_type == "evaluator":
         return None

@@ -12,6 +12,7 @@ from ..._lib import Keep, ffi, here, lib
 from ..._tensor import DType, as_dtype
 from ...graph import Node
 from ...io import FixedLenFeature, RaggedArray, VarLenFeature  # noqa: F401
+from ...layers import RaggedNode
 from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor, unwrap
 from . import gfile
@@ -38,8 +39,8 @@ def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch of serialized Examples. VarLenFeatures become estoc.io.RaggedArray (TensorFlow: sparse tensors); within
-    Dataset.map only FixedLenFeatures."""
+    """A batch of serialized Examples. VarLenFeatures become estoc.io.RaggedArray (TensorFlow: sparse tensors), in a
+    graph what feature columns take; within Dataset.map only FixedLenFeatures."""
     if isinstance(serialized, Node):
         return _parse_nodes(serialized, features)
     return _parsed(_io.parse_examples(np.asarray(unwrap(serialized), dtype=object).reshape(-1), features))
@@ -49,23 +50,32 @@ def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[s
     """One serialized Example."""
     if isinstance(serialized, Node):
         from ... import ops
-        return {name: node[0] for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
+        return {name: node.values if isinstance(node, RaggedNode) else node[0]
+                for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
     return {name: value.values if isinstance(value, RaggedArray) else Tensor(value._value[0])
             for name, value in parse_example([unwrap(serialized)[()] if isinstance(serialized, Tensor) else serialized],
                                              features).items()}
 
 
-def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Node]:
+def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Any]:
+    from ..data import in_map
+
     for name, feature in features.items():
-        if not isinstance(feature, FixedLenFeature):
+        if not isinstance(feature, FixedLenFeature) and in_map():
             raise NotImplementedError(f"feature {name!r} is a {type(feature).__name__}, which has no dense tensor; "
                                       "estoc.Dataset.parse_examples parses it")
     here()
     keep = Keep()
     out = ffi.new("est_parsed[]", max(len(features), 1))
     lib.est_parse_examples(examples._c, _io.c_feature_specs(keep, features), out)
-    examples.graph.check()
-    return {name: Node(examples.graph, out[i].values) for i, name in enumerate(features)}
+    graph = examples.graph
+    graph.check()
+    nodes: dict[str, Any] = {}
+    for i, (name, feature) in enumerate(features.items()):
+        nodes[name] = graph.node(out[i].values)
+        if isinstance(feature, VarLenFeature):
+            nodes[name] = RaggedNode(nodes[name], graph.node(out[i].splits))
+    return nodes
 
 
 def decode_csv(records: Any, record_defaults: Sequence[Any], field_delim: str = ",", use_quote_delim: bool = True,

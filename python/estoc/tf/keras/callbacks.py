@@ -438,15 +438,17 @@ class TerminateOnNaN(_Native):
 
 
 class BackupAndRestore(_Native):
-    """Saves what a fit needs to go on after it was killed. Where several tasks train, they go on from the checkpoints of
-    the network, which are in this directory."""
+    """Saves what a fit needs to go on after it was killed, after epochs or after so many batches. Where several tasks
+    train, they go on from the checkpoints of the network, which are in this directory."""
 
-    def __init__(self, backup_dir: _Any, save_freq: str = "epoch", delete_checkpoint: bool = True,
+    def __init__(self, backup_dir: _Any, save_freq: str | int = "epoch", delete_checkpoint: bool = True,
                  save_before_preemption: bool = False):
-        if save_freq != "epoch" or save_before_preemption:
-            raise NotImplementedError("BackupAndRestore saves after every epoch")
+        if save_before_preemption:
+            raise NotImplementedError("BackupAndRestore: save_before_preemption does not exist; give a save_freq")
+        steps = 0 if save_freq == "epoch" else int(save_freq)
         self.backup_dir, self.delete_checkpoint = _os.fspath(backup_dir), delete_checkpoint
-        super().__init__(lambda keep: _lib.est_backup_callback(keep.string(self.backup_dir), not delete_checkpoint))
+        super().__init__(lambda keep: _lib.est_backup_callback(keep.string(self.backup_dir), keep.options(
+            "est_backup_options", keep=not delete_checkpoint, save_freq=steps)))
 
     @staticmethod
     def _among(callbacks: _Any) -> "BackupAndRestore | None":

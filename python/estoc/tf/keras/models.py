@@ -238,6 +238,11 @@ class Model(_Layer):
     def output_names(self) -> list[str]:
         return self._outputs_of_network()
 
+    @property
+    def input_names(self) -> list[str]:
+        """The names of inputs, which model_to_estimator looks for among the features."""
+        return [name for name, _, _ in self._known_inputs() or []]
+
     def _pack_outputs(self, values: list) -> _Any:
         return _structure.pack_as(self._output_form, values) if self._output_form is not None else values[0]
 
@@ -518,7 +523,7 @@ class Model(_Layer):
             callbacks=self._hooks(callbacks, _Fit(self), keep, {}, test=True, more=more), **rows.options(keep)), out))
         found = _metrics_of(_owned(out[0], "est_metrics_free"))
         if progress is not None:
-            progress.finish(progress.runs, found)
+            progress.finish(progress.runs or steps or rows.steps(batch_size) or 0, found)
         if return_dict:
             return found
         values = [found[name] for name in self.metrics_names if name in found]

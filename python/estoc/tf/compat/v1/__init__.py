@@ -5,25 +5,31 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from .... import graph as _base
+from ...._shape import Dimension  # noqa: F401
 from ..._absent import module_getattr as _module_getattr
 from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, VariableScope, add_to_collection,  # noqa: F401
                      add_to_collections, assign, assign_add, assign_sub, control_dependencies, device,
-                     disable_eager_execution, disable_v2_behavior, enable_eager_execution, enable_v2_behavior,
+                     disable_eager_execution, disable_tensor_equality, disable_v2_behavior, enable_eager_execution,
+                     enable_tensor_equality, enable_v2_behavior,
                      executing_eagerly, get_collection, get_collection_ref, get_default_graph, get_local_variable,
                      get_variable, get_variable_scope, global_variables, global_variables_initializer, gradients, group,
                      init_scope, initialize_all_variables, initialize_local_variables, local_variables,
                      local_variables_initializer, model_variables, name_scope, no_op, placeholder,
-                     placeholder_with_default, reset_default_graph, tables_initializer, trainable_variables,
+                     placeholder_with_default, print_tensors, report_uninitialized_variables, reset_default_graph,
+                     tables_initializer, trainable_variables,
                      tuple_of_tensors, variable_scope, variables_initializer)
 from ._initializers import (constant_initializer, glorot_normal_initializer, glorot_uniform_initializer,  # noqa: F401
                             ones_initializer, random_normal_initializer, random_uniform_initializer,
                             truncated_normal_initializer, zeros_initializer)
 from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
                        get_default_session)
-from . import app, data, feature_column, gfile, layers, logging, losses, metrics, summary, train  # noqa: F401
+from . import (app, data, feature_column, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401
+               saved_model, summary, train)
+from ._named import renamed as _renamed
 from .summary import Summary  # noqa: F401
 
 globals()["tuple"] = globals().pop("tuple_of_tensors")
+globals()["Print"] = globals().pop("print_tensors")
 #: Names of TensorFlow 1 that mean nothing else in TensorFlow 2, so that tf has them too.
 _TO_TF = ("AUTO_REUSE", "ConfigProto", "GPUOptions", "GraphKeys", "InteractiveSession", "Session", "add_to_collection",
           "add_to_collections", "assign", "assign_add", "assign_sub", "disable_eager_execution", "disable_v2_behavior",
@@ -40,7 +46,17 @@ _MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature"
           "random_normal": "random.normal", "random_uniform": "random.uniform", "set_random_seed": "random.set_seed",
           "truncated_normal": "random.truncated_normal", "log": "math.log", "is_nan": "math.is_nan",
           "squared_difference": "math.squared_difference", "floordiv": "math.floordiv",
-          "string_to_hash_bucket_fast": "strings.to_hash_bucket_fast"}
+          "string_to_hash_bucket_fast": "strings.to_hash_bucket_fast", "read_file": "io.read_file",
+          "write_file": "io.write_file", "random_shuffle": "random.shuffle", "rsqrt": "math.rsqrt",
+          "reciprocal": "math.reciprocal", "ceil": "math.ceil", "mod": "math.floormod", "floormod": "math.floormod",
+          "is_inf": "math.is_inf", "is_finite": "math.is_finite", "log1p": "math.log1p", "expm1": "math.expm1",
+          "erf": "math.erf", "global_norm": "linalg.global_norm", "unsorted_segment_sum": "math.unsorted_segment_sum",
+          "py_func": "numpy_function"}
+#: Arguments that have other names in TensorFlow 2.
+_REDUCED = {"keep_dims": "keepdims", "reduction_indices": "axis"}
+_RENAMED = {**{f"reduce_{kind}": _REDUCED for kind in ("all", "any", "max", "mean", "min", "prod", "sum")},
+            "argmax": {"dimension": "axis"}, "argmin": {"dimension": "axis"}, "expand_dims": {"dim": "axis"},
+            "squeeze": {"squeeze_dims": "axis"}, "norm": {"keep_dims": "keepdims"}, "py_func": {"stateful": None}}
 
 
 def _take(tf: "dict[str, _Any]") -> None:
@@ -54,6 +70,8 @@ def _take(tf: "dict[str, _Any]") -> None:
         if found is not None:
             globals()[name] = found
     globals()["__version__"] = tf["version"].VERSION
+    for name, names in _RENAMED.items():
+        globals()[name] = _renamed(globals().get(name) or tf[name], **names)
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
     globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
     globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])

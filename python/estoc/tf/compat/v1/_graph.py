@@ -4,6 +4,7 @@ and variables."""
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from typing import Any, Iterator, Sequence
 
@@ -13,6 +14,7 @@ from .... import graph as _base
 from .... import ops
 from ...._lib import NULL, ffi, here, lib, text
 from ...._tensor import as_array, as_dtype, c_shape, float32
+from ....errors import FailedPreconditionError
 from ....graph import Node, Shape, as_node, default_graph, set_root_graph
 from ....initializers import Initializer, c_initializer, zeros
 from ..._absent import error
@@ -46,6 +48,8 @@ class Tensor(Node):
     @property
     def op(self) -> "Operation":
         return Operation(self.graph, self._c)
+
+    device = property(lambda self: self.op.device)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:  # noqa: A003
         """Its value, in the default session."""
@@ -83,11 +87,16 @@ class Tensor(Node):
 class Operation(Node):
     """An operation: Session.run runs it and gives None."""
 
-    type = property(lambda self: None)  # noqa: A003
+    type = property(lambda self: text(lib.est_node_op(self._c)))  # noqa: A003
+    device = property(lambda self: text(lib.est_node_device(self._c)))
 
     @property
     def name(self) -> str:
         return text(lib.est_node_name(self._c))
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return [Tensor(self.graph, lib.est_node_input(self._c, i)) for i in range(lib.est_node_inputs(self._c))]
 
     @property
     def outputs(self) -> list[Tensor]:
@@ -98,7 +107,7 @@ class Operation(Node):
         _session(session).run(self, feed_dict)
 
     def __repr__(self) -> str:
-        return f"<tf.Operation '{self.name}'>"
+        return f"<tf.Operation '{self.name}' type={self.type}>"
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, Operation) and (self._c.graph, self._c.id) == (other._c.graph, other._c.id)
@@ -141,6 +150,7 @@ class Variable(_base.Variable):
     def op(self) -> Operation:
         return Operation(self.graph, self._c)
 
+    device = property(lambda self: self.op.device)
     dtype = property(lambda self: self._snapshot.dtype)
     shape = property(lambda self: self._snapshot.shape)
 
@@ -178,7 +188,7 @@ class Variable(_base.Variable):
         _session(session)._write(self, value)
 
     def __repr__(self) -> str:
-        return f"<tf.Variable '{self.name}' shape={tuple(self.shape or ())} dtype={self.dtype.name}>"
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def __eq__(self, other: Any) -> bool:
         return self is other
@@ -198,6 +208,14 @@ class Graph(_base.Graph):
         super().__init__(_borrowed=_borrowed)
         self._python: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
         self._own: list[Variable] = []
+
+    def check(self) -> None:
+        """Raises the first failure and takes it back: a program that catches it goes on with the graph."""
+        try:
+            super().check()
+        except BaseException:
+            lib.est_graph_recover(self._c)
+            raise
 
     def _made(self, c_node: Any) -> Node:
         key = (int(c_node.id), int(c_node.output))
@@ -235,6 +253,11 @@ class Graph(_base.Graph):
         if node.graph == NULL:
             raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
         return Operation(self, node)
+
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order in which they were made."""
+        self.check()
+        return [Operation(self, lib.est_graph_operation(self._c, i)) for i in range(lib.est_graph_operations(self._c))]
 
     def as_graph_element(self, value: Any) -> Node:
         """The tensor or operation for a name or for itself."""
@@ -276,6 +299,7 @@ class State:
         self.scope_counts: dict[str, int] = {}
         self.names: list[str] = []
         self.iterators: list[Any] = []
+        self.prints: list[Print] = []
         self.finalized = False
 
 
@@ -322,6 +346,21 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
 
 
 enable_v2_behavior = enable_eager_execution
+
+
+def enable_tensor_equality() -> None:
+    """From now on == compares the values of tensors that have them."""
+    _equality(True)
+
+
+def disable_tensor_equality() -> None:
+    """From now on == asks whether two tensors are the same object."""
+    _equality(False)
+
+
+def _equality(of_values: bool) -> None:
+    from ..._eager import set_tensor_equality
+    set_tensor_equality(of_values)
 
 
 def executing_eagerly() -> bool:
@@ -565,6 +604,9 @@ def _initial(initial: Any, dtype: Any) -> "tuple[Any, Any, Any]":
 def _make(graph: _base.Graph, name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool, regularizer: Any,
           collections: Any) -> _base.Variable:
     keys = list(collections) if collections is not None else [GraphKeys.GLOBAL_VARIABLES]
+    if dtype.name == "string":
+        raise NotImplementedError(f"variable {name!r}: variables hold numbers; strings are constants, or features of a "
+                                  "dataset")
     if GraphKeys.LOCAL_VARIABLES in keys:
         variable = graph.local_variable(name, shape, dtype)
         if initializer is not None:
@@ -748,9 +790,58 @@ initialize_all_variables = global_variables_initializer
 initialize_local_variables = local_variables_initializer
 
 
-def report_uninitialized_variables(*args: Any, **named: Any) -> Any:
-    raise NotImplementedError("reading a variable without a value raises FailedPreconditionError; "
-                              "tf.train.MonitoredTrainingSession initializes or restores all")
+class Uninitialized:
+    """What report_uninitialized_variables gives: Session.run makes the names of it."""
+
+    def __init__(self, variables: list):
+        self.variables = variables
+
+    def names(self, session: Any) -> np.ndarray:
+        found = []
+        for variable in self.variables:
+            try:
+                session._read(variable)
+            except FailedPreconditionError:
+                found.append(variable.name.split(":")[0].encode())
+        return np.array(found, dtype=object)
+
+
+def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Uninitialized:
+    """The names of variables that have no value yet, for Session.run."""
+    return Uninitialized(list(global_variables() + local_variables() if var_list is None else var_list))
+
+
+class Print:
+    """What a run that needs `node` prints after it."""
+
+    def __init__(self, node: Node, data: list, message: str, first_n: int, summarize: int):
+        self.node, self.data, self.message, self.left, self.summarize = node, data, message, first_n, summarize
+
+    def show(self, values: list) -> None:
+        if self.left == 0:
+            return
+        self.left -= 1
+        print(self.message + "".join(f"[{self._text(value)}]" for value in values), file=sys.stderr)
+
+    def _text(self, value: Any) -> str:
+        flat = np.asarray(value).reshape(-1)
+        shown = flat if self.summarize < 0 else flat[:self.summarize]
+        texts = [item.decode(errors="replace") if isinstance(item, bytes) else str(item) for item in shown]
+        return " ".join(texts) + ("..." if len(shown) < len(flat) else "")
+
+
+def print_tensors(input_: Any, data: Any, message: str | None = None, first_n: int | None = None,
+                  summarize: int | None = None, name: str | None = None) -> Any:
+    """The tensor; a run of a session that needs it prints the data to stderr."""
+    graph = get_default_graph()
+    if not isinstance(graph, Graph):
+        raise NotImplementedError("tf.Print exists in graphs of the program, whose sessions print; in a model_fn "
+                                  "LoggingTensorHook does")
+    node = ops.identity(as_node(input_, graph))
+    data = [as_node(item, graph) for item in data]
+    state_of(graph).prints.append(Print(node, data, message or "", -1 if first_n is None else first_n,
+                                        3 if summarize is None else summarize))
+    return node
 
 
 def assign(ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None) -> Node:

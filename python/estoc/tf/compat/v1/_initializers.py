@@ -1,53 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializers by their names in TensorFlow 1."""
+"""Initializers by their names in TensorFlow 1: classes, which may be given in place of what they make."""
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 
-from .... import initializers as _initializers
-from ...._tensor import as_dtype
+from ...._lib import Keep, lib
+from ...._tensor import as_dtype, c_shape, float32
+from ....initializers import Initializer, as_initializer
+from ._graph import get_default_graph
 
 
-def zeros_initializer(dtype: Any = None) -> Any:
-    return _initializers.zeros()
+class _Initializer(Initializer):
+    """Called with a shape, it is a tensor of the graph."""
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        graph = get_default_graph()
+        number = as_dtype(float32 if dtype is None else dtype).number
+        return graph.node(lib.est_initial_value(self._c(graph.keep), graph._c, number, c_shape(shape)))
 
 
-def ones_initializer(dtype: Any = None) -> Any:
-    return _initializers.ones()
+class zeros_initializer(_Initializer):  # noqa: N801
+    def __init__(self, dtype: Any = None):
+        super().__init__(lib.est_init_zeros)
 
 
-def constant_initializer(value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> Any:
+class ones_initializer(_Initializer):  # noqa: N801
+    def __init__(self, dtype: Any = None):
+        super().__init__(lib.est_init_ones)
+
+
+class constant_initializer(_Initializer):  # noqa: N801
     """A number, or an array of the variable's shape."""
-    if np.ndim(value) == 0:
-        return _initializers.constant(value)
 
-    def initial(shape: Any, dtype: Any = None) -> Any:
-        array = np.asarray(value, as_dtype(dtype).as_numpy_dtype)
-        return array.reshape(shape) if array.size > 1 else np.broadcast_to(array.reshape(()), shape).copy()
+    def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False):
+        if np.ndim(value) == 0:
+            super().__init__(lambda: lib.est_init_constant(value))
+            return
 
-    return initial
+        def initial(shape: Any, dtype: Any = None) -> Any:
+            array = np.asarray(value, as_dtype(dtype).as_numpy_dtype)
+            return array.reshape(shape) if array.size > 1 else np.broadcast_to(array.reshape(()), shape).copy()
 
+        self._function = as_initializer(initial)
 
-def random_uniform_initializer(minval: float = 0, maxval: float | None = None, seed: int | None = None,
-                               dtype: Any = None) -> Any:
-    return _initializers.random_uniform(minval, 1 if maxval is None else maxval, seed or 0)
-
-
-def random_normal_initializer(mean: float = 0.0, stddev: float = 1.0, seed: int | None = None,
-                              dtype: Any = None) -> Any:
-    return _initializers.random_normal(mean, stddev, seed or 0)
+    def _c(self, keep: Keep) -> Any:
+        return self._function._c(keep) if hasattr(self, "_function") else super()._c(keep)
 
 
-def truncated_normal_initializer(mean: float = 0.0, stddev: float = 1.0, seed: int | None = None,
-                                 dtype: Any = None) -> Any:
-    return _initializers.truncated_normal(mean, stddev, seed or 0)
+class random_uniform_initializer(_Initializer):  # noqa: N801
+    def __init__(self, minval: float = 0, maxval: float | None = None, seed: int | None = None, dtype: Any = None):
+        super().__init__(lambda: lib.est_init_random_uniform(minval, 1 if maxval is None else maxval, seed or 0))
 
 
-def glorot_uniform_initializer(seed: int | None = None, dtype: Any = None) -> Any:
-    return _initializers.glorot_uniform(seed or 0)
+class random_normal_initializer(_Initializer):  # noqa: N801
+    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = None):
+        super().__init__(lambda: lib.est_init_random_normal(mean, stddev, seed or 0))
 
 
-def glorot_normal_initializer(seed: int | None = None, dtype: Any = None) -> Any:
-    return _initializers.glorot_normal(seed or 0)
+class truncated_normal_initializer(_Initializer):  # noqa: N801
+    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = None):
+        super().__init__(lambda: lib.est_init_truncated_normal(mean, stddev, seed or 0))
+
+
+class glorot_uniform_initializer(_Initializer):  # noqa: N801
+    def __init__(self, seed: int | None = None, dtype: Any = None):
+        super().__init__(lambda: lib.est_init_glorot_uniform(seed or 0))
+
+
+class glorot_normal_initializer(_Initializer):  # noqa: N801
+    def __init__(self, seed: int | None = None, dtype: Any = None):
+        super().__init__(lambda: lib.est_init_glorot_normal(seed or 0))

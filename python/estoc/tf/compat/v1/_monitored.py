@@ -526,8 +526,11 @@ class MonitoredSession(BaseSession):
         return super().run(fetches, feed_dict, options, run_metadata)
 
     def _run(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
-        feeds = self._iterators.feed(self._extra, feeds) if self._extra else feeds
+        feeds = self._iterators.feed(self._extra, feeds, self._compute) if self._extra else feeds
         return run_nodes(lib.est_monitored_session_run, self._session(), nodes, feeds)
+
+    def _compute(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
+        return _RawSession(self)._run(nodes, feeds)
 
     def run_step_fn(self, step_fn: Any) -> Any:
         """Calls step_fn with a context: its session has no hooks, run_with_hooks has."""

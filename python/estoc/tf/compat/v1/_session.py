@@ -13,8 +13,9 @@ from .... import graph as _base
 from ....cluster import transport
 from ....data import DatasetIterator
 from ....errors import FailedPreconditionError, OutOfRangeError
-from ....graph import Node
+from ....graph import Node, default_graph
 from ....metrics import Metric
+from ...data import _Source
 from . import _graph
 from ._graph import Variable, get_default_graph, state_of
 
@@ -84,8 +85,9 @@ def target_of(target: str | None) -> str | None:
 class Fetches:
     """A nested structure of what is fetched: the nodes, and how values become the same structure."""
 
-    def __init__(self, graph: _base.Graph, fetches: Any):
+    def __init__(self, graph: _base.Graph, fetches: Any, session: Any = None):
         self.graph = graph
+        self._session = session
         self.nodes: list[Node] = []
         self._pack = self._leaf(fetches)
 
@@ -107,6 +109,8 @@ class Fetches:
             return lambda values: kind(item(values) for item in items)
         if isinstance(fetch, str):
             fetch = self.graph.as_graph_element(fetch)
+        if isinstance(fetch, _graph.Uninitialized):
+            return lambda values: fetch.names(self._session)
         if hasattr(fetch, "_fetch_parts"):  # a summary
             parts_of, combine = fetch._fetch_parts()
             inner = self._leaf(parts_of)
@@ -161,8 +165,9 @@ class IteratorState:
         self._open: dict[Any, DatasetIterator] = {}
         self._plans: dict[Any, Any] = {}
 
-    def feed(self, nodes: list[Node], feeds: dict[Node, Any]) -> dict[Node, Any]:
-        """The feeds with an element of every iterator that the nodes need."""
+    def feed(self, nodes: list[Node], feeds: dict[Node, Any], run: Callable) -> dict[Node, Any]:
+        """The feeds with an element of every iterator that the nodes need. run(nodes, feeds) gives values of tensors
+        that datasets are made of."""
         iterators = state_of(self.graph).iterators
         if not iterators:
             return feeds
@@ -173,11 +178,11 @@ class IteratorState:
             plan = self._plans[key] = self._plan(nodes, iterators)
         resets, pulls = plan
         for iterator, dataset in resets:
-            self._start(iterator, dataset)
+            self._start(iterator, dataset, lambda nodes: run(nodes, feeds))
         feeds = dict(feeds)
         for iterator, element in pulls:
             if not any(node in feeds for node in element):
-                feeds.update(zip(element, self._next(iterator)))
+                feeds.update(zip(element, self._next(iterator._fed(feeds), run)))
         return feeds
 
     def _plan(self, nodes: list[Node], iterators: list) -> Any:
@@ -187,19 +192,23 @@ class IteratorState:
                  if any(self.graph.needs(nodes, node) for node in element)]
         return resets, pulls
 
-    def _start(self, iterator: Any, dataset: Any) -> None:
+    def _start(self, iterator: Any, dataset: Any, values_of: Callable) -> None:
         old = self._open.pop(iterator, None)
         if old is not None:
             old.close()
-        self._open[iterator] = DatasetIterator(dataset)
+        _Source.bound = {source: values_of(source.nodes) for source in _Source.of(dataset)}
+        try:
+            self._open[iterator] = DatasetIterator(dataset)
+        finally:
+            _Source.bound = {}
 
-    def _next(self, iterator: Any) -> list[Any]:
+    def _next(self, iterator: Any, run: Callable) -> list[Any]:
         if iterator not in self._open:
             if iterator.dataset is None:
                 raise FailedPreconditionError(
                     "GetNext() failed because the iterator has not been initialized. Ensure that you have run the "
                     "initializer operation for this iterator before getting the next element.", None)
-            self._start(iterator, iterator.dataset)
+            self._start(iterator, iterator.dataset, lambda nodes: run(nodes, {}))
         try:
             return iterator.leaves(next(self._open[iterator]))
         except StopIteration:
@@ -233,10 +242,21 @@ class BaseSession:
         them."""
         if options is not None or run_metadata is not None:
             raise NotImplementedError("options and run_metadata do not exist; tf.estimator.ProfilerHook traces runs")
-        made = Fetches(self.graph, fetches)
-        feeds = self._iterators.feed(made.nodes, feeds_of(self.graph, feed_dict))
-        values = self._run(made.nodes, feeds) if made.nodes else []
+        made = Fetches(self.graph, fetches, self)
+        feeds = self._iterators.feed(made.nodes, feeds_of(self.graph, feed_dict), self._compute)
+        values = self._run_and_print(made.nodes, feeds) if made.nodes else []
         return made.pack([plain(value) for value in values])
+
+    def _run_and_print(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
+        """_run, with what tf.Print shows of tensors that the nodes need."""
+        prints = [item for item in state_of(self.graph).prints if item.left and self.graph.needs(nodes, item.node)]
+        if not prints:
+            return self._run(nodes, feeds)
+        values = self._run(nodes + [node for item in prints for node in item.data], feeds)
+        shown = iter(values[len(nodes):])
+        for item in prints:
+            item.show([next(shown) for _ in item.data])
+        return values[:len(nodes)]
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable:
         """run as a function of the values of feed_list."""
@@ -245,6 +265,10 @@ class BaseSession:
 
     def _run(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
         raise NotImplementedError
+
+    def _compute(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
+        """Values beside the runs of the program."""
+        return self._run(nodes, feeds)
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Any]:
@@ -314,7 +338,8 @@ class InteractiveSession(Session):
     def __init__(self, target: str = "", graph: _base.Graph | None = None, config: Any = None):
         super().__init__(target, graph, config)
         self._entered = contextlib.ExitStack()
-        self._entered.enter_context(self.graph.as_default())
+        if default_graph() is not self.graph:  # reset_default_graph may replace the program's own
+            self._entered.enter_context(self.graph.as_default())
         self._entered.enter_context(self.as_default())
 
     def close(self) -> None:

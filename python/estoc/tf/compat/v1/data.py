@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from .... import _nest
+from ...._tensor import as_array
+from ....errors import InvalidArgumentError
 from ....graph import Node
-from ...data import AUTOTUNE, Dataset, TextLineDataset, TFRecordDataset  # noqa: F401
+from ...data import AUTOTUNE, Dataset, Options, TextLineDataset, TFRecordDataset, experimental  # noqa: F401
 from ..._absent import module_getattr
 from . import _graph
 
@@ -20,6 +22,7 @@ class Iterator:
         self._form = _nest.structure(spec)
         self.graph = _graph.get_default_graph()
         self.dataset = dataset if one_shot else None
+        self.chosen_by: Node | None = None  # from_string_handle: what runs feed with the handle of another iterator
         self.resets: list[tuple[Node, Any]] = []
         self.elements: list[list[Node]] = []
         self._initializer: Node | None = None
@@ -73,9 +76,33 @@ class Iterator:
 
         return Iterator(None, _signature(output_types, output_shapes), False)
 
+    def string_handle(self, name: str | None = None) -> Any:
+        """What stands for this iterator where an iterator of from_string_handle is fed."""
+        return _graph.constant(self._handle())
+
+    def _handle(self) -> bytes:
+        return f"iterator {_graph.state_of(self.graph).iterators.index(self)}".encode()
+
+    def _fed(self, feeds: Any) -> "Iterator":
+        """The iterator that a run takes its elements from."""
+        if self.chosen_by is None:
+            return self
+        given = feeds.get(self.chosen_by)
+        handle = None if given is None else as_array(given).item()
+        found = [other for other in _graph.state_of(self.graph).iterators
+                 if other.chosen_by is None and other._handle() == handle]
+        if not found:
+            raise InvalidArgumentError(f"the handle {given!r} is of no iterator of this graph; feed what "
+                                       "Session.run(iterator.string_handle()) gave", None)
+        return found[0]
+
     @staticmethod
-    def from_string_handle(*args: Any, **named: Any) -> Any:
-        raise NotImplementedError("iterators by handle do not exist; Iterator.from_structure changes between datasets")
+    def from_string_handle(string_handle: Any, output_types: Any, output_shapes: Any = None,
+                           output_classes: Any = None) -> "Iterator":
+        """An iterator whose elements are those of another one, whose handle runs feed to the placeholder."""
+        made = Iterator.from_structure(output_types, output_shapes)
+        made.chosen_by = string_handle
+        return made
 
 
 def make_one_shot_iterator(dataset: Any) -> Iterator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as _copy
+import logging as _logging
 import re as _re
 import weakref as _weakref
 from typing import Any as _Any
@@ -76,6 +77,8 @@ class Optimizer(_Recorded):
         if named.pop("decay", None):
             raise ValueError("decay is deprecated in the new Keras optimizer; use a schedule of "
                              "tf.keras.optimizers.schedules")
+        if named.pop("lr", None):
+            _logging.getLogger("tensorflow").warning("%s: `lr` is not used; the name is `learning_rate`", name)
         if named:
             raise TypeError(f"{name} takes no argument {next(iter(named))!r}")
         if sum(value is not None for value in (clipnorm, clipvalue, global_clipnorm)) > 1:
