@@ -87,6 +87,8 @@ class _Trace:
 def decode_csv_in_map(records: Node, columns: list, delimiter: str, quotes: bool, na_value: str) -> list[Node]:
     """tf.io.decode_csv: the line is decoded by a stage before the graph, which gets the fields."""
     trace = _Trace.current[-1] if _Trace.current else None
+    if trace is not None and records.shape != ():
+        raise NeedsValue("tf.io.decode_csv of several lines is computed outside of graphs")
     if trace is None or len(trace.inputs) != 1 or trace.inputs[0][1]._c.id != records._c.id or records.shape != ():
         raise NotImplementedError("tf.io.decode_csv takes the line that the function of Dataset.map is given, before "
                                   "any batch(); estoc.Dataset.from_csv decodes batches")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from .... import graph as _base
+from ... import version as _version
 from ..._absent import module_getattr as _module_getattr
 from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, VariableScope, add_to_collection,  # noqa: F401
                      add_to_collections, assign, assign_add, assign_sub, control_dependencies, device,
@@ -23,6 +24,7 @@ from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession
 from . import app, data, feature_column, gfile, layers, logging, losses, metrics, summary, train  # noqa: F401
 from .summary import Summary  # noqa: F401
 
+__version__ = _version.VERSION
 globals()["tuple"] = globals().pop("tuple_of_tensors")
 #: Names of TensorFlow 1 that mean nothing else in TensorFlow 2, so that tf has them too.
 _TO_TF = ("AUTO_REUSE", "ConfigProto", "GPUOptions", "GraphKeys", "InteractiveSession", "Session", "add_to_collection",
