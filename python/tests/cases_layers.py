@@ -304,3 +304,41 @@ def other_kinds_of_data(tf):
     sequence = tf.keras.Sequential([tf.keras.layers.Dense(2)])
     return {"losses": losses, "weights": model.get_weights(), "one": model.predict_on_batch(tf.constant([[1, 2, 3]])),
             "shapes": [sequence.predict(np.ones((2, n, 3)), verbose=0).shape for n in (1, 4)]}
+
+
+@case
+def texts_to_numbers(tf):
+    keras, strings = tf.keras.layers, tf.strings
+    texts = np.array(["The cat, the DOG!", "a dog & cat's hat", "Bird bird bird", "the <br /> end"])
+    result = {}
+    for name, named in (("int", {}), ("multi_hot", {"output_mode": "multi_hot"}), ("tf_idf", {"output_mode": "tf_idf"}),
+                        ("ngrams", {"max_tokens": 4, "output_sequence_length": 3, "ngrams": 2}),
+                        ("characters", {"max_tokens": 10, "output_mode": "count", "pad_to_max_tokens": True,
+                                        "split": "character", "standardize": "lower"})):
+        layer = keras.TextVectorization(**named)
+        layer.adapt(texts if name == "int" else tf.data.Dataset.from_tensor_slices(texts).batch(2))
+        result[name] = [layer(texts), layer.get_vocabulary(), layer.vocabulary_size()]
+    integers = keras.TextVectorization(vocabulary=["", "[UNK]", "cat", "dog"])
+    result["shapes"] = [integers([["dog"], ["cat x"]]), integers("the dog"), integers(["cat"])]
+
+    def standardize(text):
+        return strings.regex_replace(strings.regex_replace(strings.lower(text), "<br />", " "), "[&!,]", "")
+
+    own = keras.TextVectorization(standardize=standardize, vocabulary=["cat", "dog"], output_sequence_length=4)
+    batches = tf.data.Dataset.from_tensor_slices((texts, [0, 1, 1, 0])).batch(3)  # the last batch is smaller
+    numbers = batches.map(lambda text, label: (own(tf.expand_dims(text, -1)), label))
+    result["map"] = [[part.numpy() for part in element] for element in numbers]
+    model = tf.keras.Sequential([keras.Embedding(4, 2), keras.GlobalAveragePooling1D(), keras.Dense(1)])
+    model(own(texts))
+    set_weights(model)
+    whole = tf.keras.Sequential([own, model, keras.Activation("sigmoid")])
+    whole.compile(loss="binary_crossentropy", metrics=["accuracy"])
+    result["model"] = [whole.predict(texts, verbose=0), whole(tf.constant(texts[:2])),
+                       whole.evaluate(batches, verbose=0)]
+    result["strings"] = [strings.lower(texts), strings.upper("a"), strings.strip(" x "),
+                         strings.length(["ab", "\u00e9"]),
+                         strings.length(["ab", "\u00e9"], unit="UTF8_CHAR"),
+                         strings.join([["a", "b"], "c"], separator="-"),
+                         strings.split("a b  c"), strings.regex_replace("a1b22", r"(\d+)", r"<\1>"),
+                         strings.split(["a b", "", "c"]).values]
+    return result

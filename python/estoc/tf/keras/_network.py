@@ -304,6 +304,7 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     """Arrays or a dataset, with the names of the network."""
     if isinstance(x, DatasetCreator):
         x = x.dataset()
+    x = model._given(x)
     if isinstance(x, _data.Dataset):
         return _rows_of_dataset(model, x, y)
     x = _plain(x)

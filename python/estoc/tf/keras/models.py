@@ -57,6 +57,7 @@ from ._network import by_output as _by_output
 from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
+from .layers._text import TextVectorization as _TextVectorization
 
 _EXTRA = _os.path.join("assets.extra", "estoc")  # of a SavedModel: what only this package reads
 _WEIGHTS = "weights"  # the checkpoint in a file of save_weights
@@ -173,6 +174,10 @@ class Model(_Layer):
         return found
 
     # --- inputs ---
+
+    def _given(self, x: _Any) -> _Any:
+        """What the graph of the model is given for an input."""
+        return x
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
         """The leaves of an input and their names in the network."""
@@ -1314,9 +1319,29 @@ class Sequential(Model):
     def call(self, inputs: _Any, training: _Any = None, mask: _Any = None) -> _Any:
         if self._input is not None and isinstance(inputs, _Node) and not isinstance(inputs, _KerasTensor):
             inputs = _conform(inputs, self._input)
-        for layer in self._layers:
+        for layer in self._layers[1 if self._texts() is not None else 0:]:
             inputs = layer(inputs)
         return inputs
+
+    # --- texts ---
+
+    def _texts(self) -> _Any:
+        """A first layer that makes numbers of texts, which is called outside of graphs, with what the model is given."""
+        first = self._layers[0] if self._layers else None
+        return first if isinstance(first, _TextVectorization) else None
+
+    def __call__(self, *args: _Any, **named: _Any) -> _Any:
+        texts = self._texts()
+        if texts is not None and args:
+            args = (texts(args[0]),) + args[1:]
+        return super().__call__(*args, **named)
+
+    def _given(self, x: _Any) -> _Any:
+        """What the graph of the model is given for an input, or for a dataset of inputs and labels."""
+        texts = self._texts()
+        if texts is None or not isinstance(x, _data.Dataset):
+            return x if texts is None else texts(x)
+        return x.map(lambda *parts: (texts(parts[0]), *parts[1:]) if len(parts) > 1 else texts(parts[0]))
 
 
 _INSTEAD = ("tf.saved_model.load runs it, and model.load_weights(folder) takes its variables into a model of the same "

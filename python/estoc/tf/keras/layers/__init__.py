@@ -806,6 +806,7 @@ def minimum(inputs: _Sequence, **named: _Any) -> _Any:
 
 
 from . import experimental  # noqa: E402,F401
+from ._text import TextVectorization  # noqa: E402,F401
 from ._time import (GRU, LSTM, RNN, AveragePooling1D, AvgPool1D, Bidirectional, Conv1D,  # noqa: E402,F401
                     Convolution1D, GRUCell, LSTMCell, Masking, MaxPool1D, MaxPooling1D, SimpleRNN, SimpleRNNCell, StackedRNNCells,
                     TimeDistributed)
