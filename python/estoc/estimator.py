@@ -27,12 +27,12 @@ import numpy as np
 
 from . import _nest, errors
 from ._lib import NULL, Handle, Keep, Use, callback, check, check_signals, ffi, lib, made, owned, running, text
-from ._tensor import as_dtype, borrowed_array, c_shape
+from ._tensor import as_array, as_dtype, borrowed_array, c_shape
 from .checkpoint import CheckpointReader, latest_checkpoint
 from .config import RunConfig
 from .data import Dataset, TensorSpec
 from .feature_column import Column, c_columns, c_combiner
-from .graph import Graph, Node, Variable
+from .graph import Graph, Node, Variable, as_node
 from .heads import Head
 from .hooks import Hook, SavingListener, c_hooks, c_listeners
 from .io import c_feature_specs
@@ -227,17 +227,17 @@ def _on_model(model: Any, mode: int, params: Any) -> None:
 
 def _register(model: Any, own: _Model, spec: EstimatorSpec, graph: Graph) -> None:
     keep = Keep()
-    own.single = isinstance(spec.predictions, Node)
+    own.single = spec.predictions is not None and not isinstance(spec.predictions, Mapping)
     predictions = {"predictions": spec.predictions} if own.single else (spec.predictions or {})
     for key, node in predictions.items():
         if isinstance(node, RaggedNode):
             value = keep.new("est_ragged_node *", {"values": node.values._c, "splits": node.splits._c})[0]
             lib.est_model_predict_ragged(model, keep.string(key), value)
         else:
-            lib.est_model_predict(model, keep.string(key), _value(node)._c)
+            lib.est_model_predict(model, keep.string(key), _value(node, graph)._c)
     if spec.mode != ModeKeys.PREDICT:
-        lib.est_model_loss(model, _value(spec.loss)._c)
-        for part in getattr(_value(spec.loss).graph, "summaries", ()):
+        lib.est_model_loss(model, _value(spec.loss, graph)._c)
+        for part in getattr(graph, "summaries", ()):
             most = (part.most,) if part.kind == "image" else ()
             getattr(lib, "est_model_" + part.kind)(model, keep.string(part.tag), part.node._c, *most)
     if spec.mode == ModeKeys.TRAIN:
@@ -256,9 +256,10 @@ def _register(model: Any, own: _Model, spec: EstimatorSpec, graph: Graph) -> Non
     check(lib.est_model_status(model))
 
 
-def _value(node: Any) -> Node:
+def _value(node: Any, graph: Graph) -> Node:
+    """What a model_fn returned as a node of its graph: a number, an array or a tensor is a constant."""
     if not isinstance(node, Node):
-        raise TypeError(f"a node is needed, not {type(node).__name__}")
+        node = as_node(as_array(node), graph)
     return node.value() if isinstance(node, Variable) else node
 
 
@@ -644,7 +645,10 @@ def _on_metrics(model: Any, user: Any) -> None:
     given.own.graphs[-1].append(graph)
     features, labels = given.own.features(model, graph, ModeKeys.EVAL)
     with graph.as_default():
-        metrics = _call_with(given.function, {}, {"labels": labels, "predictions": _Predictions(model, graph),
+        predictions: Any = _Predictions(model, graph)
+        if given.own.single:
+            predictions = predictions["predictions"]
+        metrics = _call_with(given.function, {}, {"labels": labels, "predictions": predictions,
                                                   "features": features, "config": given.own.config})
     _register_metrics(model, metrics)
     check(lib.est_model_status(model))

@@ -69,6 +69,7 @@ class Graph:
         self._nodes: weakref.WeakSet | None = None
         self.raised: BaseException | None = None  # by an initializer; the next check raises it
         self.keep = Keep()  # what callbacks of this graph need
+        self.masks: dict = {}  # of results of layers, by node and output
         if _borrowed is not None:
             self._c = _borrowed
             self._nodes = weakref.WeakSet()
@@ -306,6 +307,16 @@ def _on_device(node: Any, op: Any, device: Any, user: Any) -> Any:
     return own.result
 
 
+def merged_shape(known: Any, more: Any) -> tuple:
+    """Both shapes as one; a ValueError if they are not of one value."""
+    more = tuple(None if size is None or int(size) < 0 else int(size) for size in more)
+    if known is None:
+        return more
+    if len(known) != len(more) or any(a is not None and b is not None and a != b for a, b in zip(known, more)):
+        raise ValueError(f"Shapes {tuple(known)} and {more} are incompatible")
+    return tuple(b if a is None else a for a, b in zip(known, more))
+
+
 class NeedsValue(TypeError):
     """Python wants to decide by what has no value while a graph is built."""
 
@@ -339,6 +350,15 @@ class Node:
         """None: not even the rank is known."""
         shape = py_shape(lib.est_node_shape(self._c))
         return None if shape is None else Shape(shape)
+
+    def set_shape(self, shape: Any) -> None:
+        """Tells what is known of the shape beyond what the graph knows; a value of another shape is then an error."""
+        from .ops import reshape
+        if shape is None:
+            return
+        known = merged_shape(self.shape, shape)
+        if known != self.shape and sum(size is None for size in known) <= 1:  # a reshape can say no more
+            self._c = reshape(Node(self.graph, self._c), [-1 if size is None else size for size in known])._c
 
     def get_shape(self) -> Shape | None:
         return self.shape

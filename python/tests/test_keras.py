@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import pickle
 import subprocess
 import sys
 import weakref
@@ -105,12 +106,11 @@ def test_wrong_calls_say_what_is_wrong(call, text):
 
 
 @pytest.mark.parametrize("call", [
-    lambda: tf.keras.layers.Dense(1, kernel_constraint=object()), lambda: tf.keras.layers.Embedding(2, 2, mask_zero=True),
+    lambda: tf.keras.layers.Dense(1, kernel_constraint=object()), lambda: tf.keras.layers.LSTM(2, stateful=True),
     lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(use_ema=True),
-    lambda: dense_model(tf).save("m.h5"), lambda: dense_model(tf).save_weights("w.h5"),
     lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
-    lambda: tf.keras.callbacks.ModelCheckpoint("w.keras"),
+    lambda: tf.keras.layers.LSTM(2)(tf.keras.Input((None, 3))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
     lambda: tf.keras.callbacks.TensorBoard(write_images=True), lambda: tf.keras.layers.StringLookup(sparse=True),
 ])
 def test_what_does_not_exist_is_refused(call):
@@ -789,3 +789,37 @@ def test_the_gradient_of_a_loss_of_vectors():
     np.testing.assert_allclose(tape.gradient(loss, v).numpy(), [-0.4 / 3, 0.2, -0.4], rtol=1e-5)
     step = tf.function(lambda: tf.keras.losses.mse([1.0, 0.0, 1.0], v))
     np.testing.assert_allclose(step().numpy(), 0.16333334, rtol=1e-5)
+# --- data sets --------------------------------------------------------------------------------------------------------
+
+
+def test_data_sets_that_keras_keeps(tmp_path, monkeypatch):
+    from estoc.tf.keras.datasets import _kept, boston_housing, cifar10, imdb, mnist, reuters
+
+    monkeypatch.setattr(_kept, "_FOLDER", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="imdb.npz is not there"):
+        imdb.load_data()
+    texts = np.empty(6, dtype=object)
+    texts[:] = [[1, 2, 9], [3], [4, 5], [6, 1], [2, 2, 2, 2], [7]]
+    labels = np.arange(6)
+    np.savez(tmp_path / "imdb.npz", x_train=texts, y_train=labels, x_test=texts[:2], y_test=labels[:2])
+    np.savez(tmp_path / "reuters.npz", x=texts, y=labels)
+    (train, which), (test, _) = imdb.load_data()
+    rank = {number: row for number, row in zip(which.tolist(), train)}
+    assert rank[1] == [1, 6] and rank[4] == [1, 5, 5, 5, 5] and rank[0] == [1, 4, 5, 2]  # the largest is unknown, as there
+    assert len(train) == 6 and len(test) == 2
+    (train, which), _ = imdb.load_data(num_words=6, maxlen=4, start_char=None, oov_char=None, index_from=0)
+    assert {number: row for number, row in zip(which.tolist(), train)} == {
+        0: [1, 2], 1: [3], 2: [4, 5], 3: [1], 5: []}
+    (train, _), (test, _) = reuters.load_data(test_split=0.5)
+    assert len(train) == len(test) == 3
+    np.savez(tmp_path / "mnist.npz", x_train=np.ones((2, 28, 28)), y_train=[1, 2], x_test=np.ones((1, 28, 28)), y_test=[3])
+    assert mnist.load_data()[1][1].tolist() == [3]
+    np.savez(tmp_path / "boston_housing.npz", x=np.arange(10).reshape(5, 2), y=np.arange(5))
+    (train, prices), (test, _) = boston_housing.load_data()
+    assert len(test) == 1 and (train[:, 0] == 2 * prices).all()
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+        with open(tmp_path / "cifar-10-batches-py" / name, "wb") as file:
+            pickle.dump({b"data": np.arange(3072, dtype=np.int64).astype(np.uint8)[None], b"labels": [7]}, file)
+    (images, labels), (test, _) = cifar10.load_data()
+    assert images.shape == (5, 32, 32, 3) and labels.tolist() == [[7]] * 5 and test[0, 1, 2].tolist() == [34, 34, 34]

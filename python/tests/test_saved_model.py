@@ -2,6 +2,7 @@
 """tf.saved_model.save and load, Model.save and load_model; make interop has TensorFlow run what is written."""
 import os
 import subprocess
+import zipfile
 
 import numpy as np
 import pytest
@@ -148,8 +149,12 @@ def test_load_model_refuses(tmp_path):
 
     model = K.Sequential([K.layers.Dense(1, input_shape=(2,)), Own()])
     model.save(tmp_path / "own")
-    with pytest.raises(NotImplementedError, match="Own is a class"):
+    with pytest.raises(ValueError, match="Unknown object: 'Own'"):
         K.models.load_model(tmp_path / "own")
+    K.models.load_model(tmp_path / "own", custom_objects={"Own": Own})
+    model.save(tmp_path / "own.keras")
+    with pytest.raises(ValueError, match="Unknown object: 'Own'"):
+        K.models.load_model(tmp_path / "own.keras")
     x = np.ones((2, 2), np.float32)
     np.testing.assert_array_equal(tf.saved_model.load(tmp_path / "own")(x), model.predict(x, verbose=0))
     model.export(tmp_path / "export")
@@ -157,6 +162,23 @@ def test_load_model_refuses(tmp_path):
         K.models.load_model(tmp_path / "export")
     with pytest.raises(OSError):
         K.models.load_model(tmp_path / "none")
+
+
+def test_files_of_keras_are_refused(tmp_path):
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n more")
+    with zipfile.ZipFile(tmp_path / "b.keras", "w") as archive:
+        archive.writestr("config.json", "{}")
+    model = K.Sequential([K.layers.Dense(1, input_shape=(2,))])
+    for name in ("a.h5", "b.keras"):
+        for load in (K.models.load_model, model.load_weights):
+            with pytest.raises(NotImplementedError, match="load_weights reads"):
+                load(tmp_path / name)
+    model.save(tmp_path / "c.keras")
+    before = (tmp_path / "c.keras").read_bytes()
+    with pytest.raises(FileExistsError):
+        model.save(tmp_path / "c.keras", overwrite=False)
+    assert (tmp_path / "c.keras").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "b.keras", "c.keras"]
 
 
 SCRIPT = """

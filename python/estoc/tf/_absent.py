@@ -8,12 +8,9 @@ import sys
 from typing import Any, Callable, Mapping
 
 _NO_GRAPH_CONTROL = "graphs have no control flow; tf.where selects element by element"
-_NO_TIME = "layers with a loop over time do not exist; tf.keras.layers.MultiHeadAttention and Attention do"
 _RAGGED = "there are no sparse tensors; estoc.io.VarLenFeature parses to rows of unequal length"
 HINTS: dict[str, str] = {
     "cond": _NO_GRAPH_CONTROL, "while_loop": _NO_GRAPH_CONTROL, "case": _NO_GRAPH_CONTROL, "map_fn": _NO_GRAPH_CONTROL,
-    "LSTM": _NO_TIME, "GRU": _NO_TIME, "SimpleRNN": _NO_TIME, "RNN": _NO_TIME, "Bidirectional": _NO_TIME,
-    "TextVectorization": "tf.keras.layers.StringLookup, over words",
     "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element", "SparseTensor": _RAGGED,
     "RaggedTensor": _RAGGED, "sparse": _RAGGED, "ragged": _RAGGED,

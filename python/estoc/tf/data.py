@@ -93,6 +93,8 @@ def in_map() -> bool:
 def decode_csv_in_map(records: Node, columns: list, delimiter: str, quotes: bool, na_value: str) -> list[Node]:
     """tf.io.decode_csv: the line is decoded by a stage before the graph, which gets the fields."""
     trace = _Trace.current[-1] if _Trace.current else None
+    if trace is not None and records.shape != ():
+        raise NeedsValue("tf.io.decode_csv of several lines is computed outside of graphs")
     if trace is None or len(trace.inputs) != 1 or trace.inputs[0][1]._c.id != records._c.id or records.shape != ():
         raise NotImplementedError("tf.io.decode_csv takes the line that the function of Dataset.map is given, before "
                                   "any batch(); estoc.Dataset.from_csv decodes batches")
@@ -366,7 +368,11 @@ class Dataset(Named, _data.Dataset):
             specs.append(_nest.map_structure(lambda leaf: TensorSpec(leaf.shape, leaf.dtype), result))
         if not specs:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
-        return self._sized(_data.Dataset.map(self, call, _merged(specs[0], specs[-1])), lambda n: n)
+        made = _merged(specs[0], specs[-1])
+        if any(spec.shape and spec.shape[0] is None for _, spec in self._components()):  # batches, the last one smaller
+            made = _nest.map_structure(lambda spec: TensorSpec((None, *spec.shape[1:]), spec.dtype) if spec.shape else
+                                       spec, made)
+        return self._sized(_data.Dataset.map(self, call, made), lambda n: n)
 
     def filter(self, predicate: Callable, name: str | None = None) -> "Dataset":
         try:

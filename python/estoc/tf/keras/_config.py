@@ -2,7 +2,8 @@
 """How a model was made, as JSON beside its SavedModel: what load_model makes it again from.
 
 Layers, initializers, losses, optimizers and the like remember the arguments that they were made with (Recorded). A model
-is its layers and calls; one with a class or a function that only the program has cannot be written down.
+is its layers and calls. Classes and functions of the program are written by name: who loads them gives them as
+custom_objects, or has registered them.
 """
 from __future__ import annotations
 
@@ -11,13 +12,52 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..._tensor import DType
+from ..._tensor import DType, as_dtype
 from .. import _structure
 from ._recorded import Recorded
 
 
 class Unknown(Exception):
     """Something that JSON does not know, and what it is."""
+
+
+registered: dict[str, Any] = {}  # classes and functions of programs, by "package>name"
+_scopes: list[dict[str, Any]] = []  # custom_objects, the innermost last
+
+
+def register(package: str = "Custom", name: str | None = None) -> Callable:
+    """tf.keras.saving.register_keras_serializable: a decorator."""
+    def of(value: Any) -> Any:
+        registered[f"{package}>{name or value.__name__}"] = value
+        return value
+
+    return of
+
+
+def registered_name(value: Any) -> str:
+    return next((key for key, one in registered.items() if one is value), value.__name__)
+
+
+def registered_object(name: str, custom_objects: Any = None, module_objects: Any = None) -> Any:
+    """The class or function of a name, or None."""
+    for table in (custom_objects or {}, *reversed(_scopes), registered, module_objects or {}):
+        if name in table:
+            return table[name]
+    return None
+
+
+class CustomObjectScope:
+    """tf.keras.utils.custom_object_scope: what names mean while a model is loaded."""
+
+    def __init__(self, *args: dict):
+        self.given = {key: value for one in args for key, value in (one or {}).items()}
+
+    def __enter__(self) -> "CustomObjectScope":
+        _scopes.append(self.given)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _scopes.remove(self.given)
 
 
 def _name_of(value: Any) -> str:
@@ -28,14 +68,28 @@ def _name_of(value: Any) -> str:
                 name = f"{module}:{value.__qualname__}{end}"
                 if _find(name) is value:
                     return name
-    raise Unknown(f"{getattr(value, '__qualname__', value)} is a class or a function of the program")
+    if value.__name__ == "<lambda>":
+        raise Unknown("a lambda has no name to find it by")
+    return _CUSTOM + registered_name(value)
+
+
+_CUSTOM = "custom:"
 
 
 def _find(name: str) -> Any:
+    if name.startswith(_CUSTOM):
+        found = registered_object(name[len(_CUSTOM):])
+        if found is None:
+            found = registered_object(name[len(_CUSTOM):].rsplit(">", 1)[-1])
+        if found is None:
+            raise ValueError(f"Unknown object: {name[len(_CUSTOM):]!r}. Please ensure you are using a "
+                             "`keras.utils.custom_object_scope` and that this object is included in the scope, or give "
+                             "it in custom_objects.")
+        return found
     module, path = name.split(":")
     if not module.startswith("estoc."):
         raise ValueError(f"{name} is none of this package")
-    found: Any = importlib.import_module(module)
+    found = importlib.import_module(module)
     for part in path.split("."):
         found = getattr(found, part, None)
     return found
@@ -52,6 +106,9 @@ def encode(value: Any, reference: Callable[[Any], Any] = lambda value: None) -> 
         return value.item()
     if isinstance(value, DType):
         return value.name
+    if isinstance(value, np.ndarray):
+        return {"array": [item.decode() if isinstance(item, bytes) else item for item in value.tolist()],
+                "dtype": value.dtype.str if value.dtype.kind != "S" else "O"}
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise Unknown("a dict whose keys are not strings")
@@ -66,9 +123,13 @@ def encode(value: Any, reference: Callable[[Any], Any] = lambda value: None) -> 
         value = value.__dict__.get("_given", value)  # the legacy optimizer that one of a loop was made of
         if not isinstance(value, Recorded):
             raise Unknown(f"{value!r} is no object of Keras")
-        args, named = value._made_with
+        if _describes_itself(value):
+            return {"custom": _name_of(type(value)), "config": encode(value.get_config(), reference)}
+        args, named = value._made_as() if hasattr(value, "_made_as") else value._made_with
         named = {**named, "name": value.name} if "_layers" in value.__dict__ else named
-        return {"object": _name_of(type(value)), "args": encode(list(args)), "named": encode(named)}
+        made = {"object": _name_of(type(value)), "args": encode(list(args)), "named": encode(named)}
+        state = value._adapted() if hasattr(value, "_adapted") else None
+        return made if state is None else {**made, "adapted": encode(state)}
     if isinstance(value, type) and issubclass(value, Recorded):
         return {"class": _name_of(value)}
     if callable(value) and hasattr(value, "__qualname__"):
@@ -89,9 +150,22 @@ def decode(value: Any, reference: Callable[[dict], Any] = lambda value: None) ->
         return {key: decode(item, reference) for key, item in value["dict"].items()}
     if "tuple" in value:
         return tuple(decode(item, reference) for item in value["tuple"])
+    if "custom" in value:
+        return _find(value["custom"]).from_config(decode(value["config"], reference))
+    if "array" in value:
+        return np.array(value["array"], dtype=value["dtype"])
     if "object" in value:
-        return _find(value["object"])(*decode(value["args"]), **decode(value["named"]))
+        made = _find(value["object"])(*decode(value["args"]), **decode(value["named"]))
+        if "adapted" in value:
+            made.adapt(decode(value["adapted"]))
+        return made
     return _find(value.get("class") or value["function"])
+
+
+def _describes_itself(value: Any) -> bool:
+    """Whether the program has said how its class is written."""
+    own = getattr(type(value), "get_config", None)
+    return own is not None and not own.__module__.startswith("estoc.")
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -107,8 +181,13 @@ def of_model(model: Any) -> dict:
             first = {"name": f"{model._layers[0].name}_input", "shape": [None, *tuple(shape)[1:]], "dtype": dtype.name}
         return {"kind": "sequential", "name": model.name, "layers": [of_layer(layer) for layer in model._layers],
                 "input": first}
-    if type(model) is not models.Functional:
-        raise Unknown(f"{type(model).__name__} is a class of the program")
+    if not isinstance(model, models.Functional):
+        called = [[name, dtype.name, list(shape)] for name, dtype, shape in model._known_inputs() or ()]
+        if not called:
+            raise Unknown(f"{type(model).__name__} was never called, so the shapes of its inputs are not known")
+        return {"kind": "subclass", "of": encode(model), "called": called, "form": encode(model._input_form)}
+    if type(model) is not models.Functional and _describes_itself(model):
+        return {"kind": "subclass", "of": encode(model), "called": None, "form": None}
     layers: list = []
     numbers = {id(item): i for i, item in enumerate(model._flat)}
     calls = {id(call): i for i, call in enumerate(model._calls)}
@@ -132,7 +211,7 @@ def of_model(model: Any) -> dict:
                      "named": encode(call.named, reference)})
     return {"kind": "functional", "name": model.name, "inputs": [_of_input(item) for item in model._flat],
             "input_form": encode(model._inputs, reference), "layers": [of_layer(layer) for layer in layers],
-            "calls": made, "outputs": encode(model._outputs, reference)}
+            "calls": made, "outputs": encode(model._outputs, reference), "class": _name_of(type(model))}
 
 
 def _of_input(tensor: Any) -> dict:
@@ -148,9 +227,26 @@ def _made_layer(value: dict) -> Any:
     return made_model(value["model"]) if "model" in value else decode(value)
 
 
+def copied(model: Any) -> Any:
+    """A model that is made as another one, with new variables; its classes need no names."""
+    classes: dict[str, Any] = {}
+    for layer in [model] + model._flat_layers():
+        classes[registered_name(type(layer))] = type(layer)
+    with CustomObjectScope(classes):
+        return made_model(of_model(model))
+
+
 def made_model(config: dict) -> Any:
     """The model of of_model, with new variables."""
     from . import models
+
+    if config["kind"] == "subclass":
+        model = decode(config["of"])
+        if config["called"] is not None:
+            model.__dict__["_called"] = [(name, as_dtype(dtype), tuple(shape))
+                                         for name, dtype, shape in config["called"]]
+            model.__dict__["_input_form"] = decode(config["form"])
+        return model
 
     def made_input(value: dict) -> Any:
         return models._Input(batch_shape=tuple(value["shape"]), name=value["name"], dtype=value["dtype"])
@@ -173,5 +269,5 @@ def made_model(config: dict) -> Any:
             results.append(models._KerasTensor._keras_call(_find(call["of"]["function"]), tuple(args), named))
         else:
             results.append(layers[call["of"]](*args, **named))
-    return models.Functional(decode(config["input_form"], reference), decode(config["outputs"], reference),
-                             name=config["name"])
+    return _find(config["class"])(decode(config["input_form"], reference), decode(config["outputs"], reference),
+                                  name=config["name"])

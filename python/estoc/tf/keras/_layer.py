@@ -77,6 +77,7 @@ class Call:
 
     def __init__(self, function: Callable, positional: tuple, named: dict, layer: "Layer | None"):
         self.function, self.positional, self.named, self.layer = function, positional, named, layer
+        self.made: Any = None  # the tensors that it gave
 
 
 class KerasTensor(Node):
@@ -105,6 +106,7 @@ class KerasTensor(Node):
         numbers = iter(range(len(_structure.flatten(result))))
         made = _structure.map_structure(
             lambda node: KerasTensor(node, call, next(numbers)) if isinstance(node, Node) else node, result)
+        call.made = made
         if layer is not None:
             layer.__dict__["_symbolic"] = (positional[0] if positional else None, made)
         return made
@@ -130,7 +132,10 @@ def Input(shape: Sequence | None = None, batch_size: int | None = None, name: st
     full = tuple(batch_shape) if batch_shape is not None else (batch_size,) + tuple(
         (shape,) if isinstance(shape, int) else shape)
     node = _sketch().placeholder(None, as_dtype(dtype or float32), full)
-    return KerasTensor(node, None, 0, name or unique_name("input"))
+    if name is None:
+        name = unique_name("input")
+        name = f"input_{int(name[len('input_'):] or 0) + 1}"  # from 1, as in Keras
+    return KerasTensor(node, None, 0, name)
 
 
 # --- the call under way -----------------------------------------------------------------------------------------------
@@ -224,6 +229,9 @@ class Layer(Recorded, Named):
 
     def __setattr__(self, key: str, value: Any) -> None:
         if "_layers" not in self.__dict__:
+            if not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
+                self.__dict__[key] = value  # a number or a name may come before super().__init__()
+                return
             raise RuntimeError(f"It looks like you are subclassing `{type(self).__name__}` and you forgot to call "
                                "`super().__init__()`")
         prop = getattr(type(self), key, None)
@@ -441,6 +449,10 @@ class Layer(Recorded, Named):
         self._noted.setdefault(value.graph, {})[name] = value
 
     @property
+    def metrics(self) -> list:
+        return list(self._own_metrics)
+
+    @property
     def losses(self) -> list:
         """Of regularizers, and of add_loss in the last call: in a trace nodes of it."""
         trace = current_trace()
@@ -496,24 +508,73 @@ class Layer(Recorded, Named):
         training = named.get("training")
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
         before = updates_of(graph)
+        mask = self._mask_of(graph, args, named)
         with _Calling(training):
             result = self._call_in(graph, args, named, bool(training))
         graph.check()
+        if mask is not None or type(self).compute_mask is not Layer.compute_mask:
+            self._set_mask(graph, args, result, mask)
         if not self._layers:
             take_updates(graph, before)
         return result
 
     def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
         """A layer that is written in Python."""
-        if not self._scoped:
+        with self._within(graph) if self._scoped else contextlib.nullcontext():
             return self._build_and_call(graph, args, named, training)
+
+    @contextlib.contextmanager
+    def _within(self, graph: Graph | None) -> Any:
+        """Variables that are made now are named below the name of this layer."""
         names = _context.__dict__.setdefault("names", [])
         names.append(self._name)
         try:
-            with graph.scope(self._name):
-                return self._build_and_call(graph, args, named, training)
+            with graph.scope(self._name) if graph is not None else contextlib.nullcontext():
+                yield
         finally:
             names.pop()
+
+    # --- masks ---
+
+    _supports_masking = False
+
+    @property
+    def supports_masking(self) -> bool:
+        """Whether the mask of the input is that of the output too."""
+        return self.__dict__.get("_masking", self._supports_masking)
+
+    @supports_masking.setter
+    def supports_masking(self, value: bool) -> None:
+        self.__dict__["_masking"] = bool(value)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        return mask if self.supports_masking else None
+
+    def _mask_of(self, graph: Graph, args: tuple, named: dict) -> Any:
+        """The mask of the input, which a call with a parameter `mask` is given."""
+        if not args or not graph.masks:
+            return None
+        found = _structure.map_structure(lambda leaf: graph.masks.get(_place(leaf)), args[0])
+        if all(mask is None for mask in _structure.flatten(found)):
+            return None
+        if named.get("mask") is None:
+            if "mask" in inspect.signature(self.call).parameters and not isinstance(self, NativeLayer):
+                named["mask"] = found
+            elif not self._ignores_masks:
+                raise NotImplementedError(f"{self.name}: the mask of its input (mask_zero, Masking) is not applied yet "
+                                          f"by {type(self).__name__}")
+        return found
+
+    _ignores_masks = True
+
+    def _set_mask(self, graph: Graph, args: tuple, result: Any, mask: Any) -> None:
+        masks = self.compute_mask(args[0] if args else None, mask)
+        if masks is None:
+            return
+        flat = _structure.flatten(result)
+        for node, one in zip(flat, masks if isinstance(masks, (list, tuple)) else [masks] * len(flat)):
+            if one is not None and isinstance(node, Node):
+                graph.masks[_place(node)] = one
 
     def _build_and_call(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
         if not self.built and args:
@@ -532,7 +593,17 @@ class Layer(Recorded, Named):
     # --- description ---
 
     def get_config(self) -> dict:
-        return {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        """What the layer was made with, for from_config; of a class of the program only what every layer has."""
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        if type(self).__module__.startswith("estoc."):
+            parameters = inspect.signature(type(self).__init__)
+            bound = parameters.bind(self, *self._made_with[0], **self._made_with[1])
+            bound.apply_defaults()
+            for key, value in list(bound.arguments.items())[1:]:
+                more = parameters.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
+                config.update(value if more else {key: value})
+            config["name"] = self.name
+        return config
 
     @classmethod
     def from_config(cls, config: dict) -> "Layer":
@@ -540,6 +611,33 @@ class Layer(Recorded, Named):
 
     def __repr__(self) -> str:
         return f"<estoc.tf.keras.{type(self).__name__} {self.name!r}>"
+
+
+class InputLayer(Layer):
+    """The input of a model as a layer; its output is what Input gives."""
+
+    def __init__(self, input_shape: Any = None, batch_size: int | None = None, dtype: Any = None,
+                 name: str | None = None, batch_input_shape: Any = None, **named: Any):
+        tensor = Input(input_shape, batch_size, name, dtype, batch_shape=batch_input_shape, **named)
+        super().__init__(name=tensor.name)
+        self.__dict__.update(_tensor=tensor, built=True)
+
+    @classmethod
+    def _of(cls, tensor: KerasTensor) -> "InputLayer":
+        """The layer of an Input, always the same one."""
+        made = tensor.__dict__.get("_input_layer")
+        if made is None:
+            made = tensor.__dict__["_input_layer"] = cls.__new__(cls)
+            Layer.__init__(made, name=tensor.name)
+            made.__dict__.update(_tensor=tensor, built=True)
+        return made
+
+    input = output = property(lambda self: self._tensor)
+    input_shape = output_shape = property(lambda self: [tuple(self._tensor.shape)])
+
+
+def _place(leaf: Any) -> Any:
+    return (leaf._c.id, leaf._c.output) if isinstance(leaf, Node) else None
 
 
 def _as_input(leaf: Any, graph: Graph) -> Any:

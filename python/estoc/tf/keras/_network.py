@@ -72,6 +72,7 @@ class Network:
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
         self.optimizer: Any = None  # of compile
+        self.kinds: dict[str, tuple] = {}  # of the components that it was built for
 
     # --- variables ---
 
@@ -221,6 +222,10 @@ class Network:
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
+        if training and any((leaf._c.id, leaf._c.output) in graph.masks for leaf in leaves):
+            raise NotImplementedError(f"{model.name}: the output has a mask (mask_zero, Masking), with which Keras "
+                                      "weighs the loss of each step; that does not exist yet: leave the mask out, and give "
+                                      "sample_weight")
         for layer in [model] + model._flat_layers():
             for loss in layer._losses.pop(graph, ()):
                 lib.est_add_loss(as_node(unwrap(loss), graph)._c)
@@ -278,6 +283,12 @@ class Rows:
         rows = len(self.arrays[0][1])
         return -(-(rows - int(rows * kept)) // (batch_size or 32))
 
+    def kinds(self) -> dict[str, tuple]:
+        """The dtype and shape, without the batch, of every component."""
+        if self.dataset is not None:
+            return {name: (dtype, None if shape is None else tuple(shape)[1:]) for name, (dtype, shape) in self.specs}
+        return {name: (as_dtype(array.dtype), array.shape[1:]) for name, array in self.arrays}
+
     def first(self) -> list[tuple[Any, tuple]]:
         """The dtype and shape, with the batch, of every input."""
         if self.dataset is not None:
@@ -323,13 +334,14 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     """Arrays or a dataset, with the names of the network."""
     if isinstance(x, DatasetCreator):
         x = x.dataset()
+    x = model._given(x)
     if isinstance(x, _data.Dataset):
         return _rows_of_dataset(model, x, y)
     x = _plain(x)
     leaves, names = model._flat_inputs(x)
     rows = Rows(names)
     wanted = _wanted(model)
-    rows.arrays = [(name, _ranked(_floats(np.asarray(leaf)), wanted.get(name))) for name, leaf in zip(names, leaves)]
+    rows.arrays = [(name, _as_wanted(_floats(np.asarray(leaf)), wanted.get(name))) for name, leaf in zip(names, leaves)]
     several = isinstance(y, dict) or isinstance(y, (list, tuple)) and len(y) > 0 and all(
         hasattr(item, "shape") for item in y)
     if several:
@@ -356,12 +368,20 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
 
 
 def _wanted(model: Any) -> dict[str, tuple]:
-    """The shapes of inputs that the model knows."""
-    return {name: tuple(shape) for name, _, shape in model._known_inputs() or ()}
+    """The dtypes and shapes of inputs that the model knows."""
+    return {name: (dtype, tuple(shape)) for name, dtype, shape in model._known_inputs() or ()}
 
 
-def _ranked(array: np.ndarray, shape: tuple | None) -> np.ndarray:
-    """An axis of 1 at the end more or less, as Keras does it for an Input."""
+def _is_other(have: Any, want: Any) -> bool:
+    """Whether numbers are cast, as Keras does it for an Input."""
+    return want is not None and have.name != want.name and "string" not in (have.name, want.name)
+
+
+def _as_wanted(array: np.ndarray, wanted: tuple | None) -> np.ndarray:
+    """The dtype of an Input, and an axis of 1 at the end more or less, as Keras does it."""
+    dtype, shape = wanted if wanted is not None else (None, None)
+    if array.dtype.kind in "biuf" and _is_other(as_dtype(array.dtype), dtype):
+        array = array.astype(dtype.as_numpy_dtype)
     if shape is not None and array.ndim == len(shape) - 1 and shape[-1] == 1:
         return array[..., None]
     return array[..., 0] if shape is not None and array.ndim == len(shape) + 1 and array.shape[-1] == 1 else array
@@ -434,9 +454,12 @@ def _converted(chain: Any, new: dict, shapes: dict, wanted: dict) -> Any:
     changed = any(old != name for old, name in new.items()) or len(new) != len(shapes)
     for old, node in nodes:
         name, result = new[old], node._c
-        if node.dtype.name == "float64":
+        if node.dtype.name == "float64" and name not in wanted:
             result, changed = lib.est_cast(result, as_dtype("float32").number), True
-        shape, want = node.shape, wanted.get(name)
+        dtype, want = wanted.get(name, (None, None))
+        shape = node.shape
+        if _is_other(node.dtype, dtype):
+            result, changed = lib.est_cast(result, dtype.number), True
         if shape is not None and want is not None and len(shape) == len(want) - 1 and want[-1] == 1:
             result, changed = lib.est_expand_dims(result, -1), True
         elif shape is not None and want is not None and len(shape) == len(want) + 1 and shape[-1] == 1:

@@ -281,19 +281,18 @@ class EarlyStopping(_Native):
 
 class ModelCheckpoint(Callback):
     """Saves the model after epochs, or after so many batches: its weights as a checkpoint that load_weights takes, or
-    all of it as a SavedModel."""
+    all of it as a SavedModel; or as one file, if its name ends with .keras or .h5."""
 
     def __init__(self, filepath: _Any, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
                  save_weights_only: bool = False, mode: str = "auto", save_freq: _Any = "epoch", options: _Any = None,
-                 initial_value_threshold: float | None = None):
+                 initial_value_threshold: float | None = None, period: int = 1):
         super().__init__()
         if options is not None:
             raise NotImplementedError("ModelCheckpoint: options do not exist yet")
+        self.period = int(period)
         if mode not in _MODES:
             raise ValueError(f"mode is \"auto\", \"min\" or \"max\", not {mode!r}")
         self.filepath = _os.fspath(filepath)
-        if self.filepath.endswith((".h5", ".keras", ".hdf5")):
-            raise NotImplementedError("ModelCheckpoint writes TensorFlow's formats; give a path without .h5 or .keras")
         self.monitor, self.save_best_only, self.save_weights_only = monitor, save_best_only, save_weights_only
         self.save_freq, self._batches, self._epoch = save_freq, 0, 0
         larger = mode == "max" or mode == "auto" and monitor.endswith(("acc", "accuracy", "auc"))
@@ -312,7 +311,7 @@ class ModelCheckpoint(Callback):
             self._save(self._epoch, logs or {})
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if self.save_freq == "epoch":
+        if self.save_freq == "epoch" and (epoch + 1) % self.period == 0:
             self._save(epoch, logs or {})
 
     def _save(self, epoch: int, logs: dict) -> None:

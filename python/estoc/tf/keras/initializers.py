@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
+import numpy as _np
+
 from ... import initializers as _own
 from ..._lib import Keep as _Keep
 from ..._lib import check as _check
@@ -67,6 +69,76 @@ HeUniform = _class("HeUniform", "Uniform by fan in.", _seeded(_own.he_uniform), 
 HeNormal = _class("HeNormal", "Normal by fan in.", _seeded(_own.he_normal), {"seed": None})
 LecunUniform = _class("LecunUniform", "Uniform by fan in.", _seeded(_own.lecun_uniform), {"seed": None})
 LecunNormal = _class("LecunNormal", "Normal by fan in.", _seeded(_own.lecun_normal), {"seed": None})
+
+
+class _Drawn(Initializer):
+    """Values that numpy computes, from a seed or from that of the program and a count."""
+
+    _count = 0
+
+    def __init__(self, config: dict):
+        self.config = config
+        self._own = _own._Function(lambda shape, dtype: self._values(tuple(shape)).astype(dtype.as_numpy_dtype))
+
+    def get_config(self) -> dict:
+        return dict(self.config)
+
+    def _c(self, keep: _Keep) -> _Any:
+        return self._own._c(keep)
+
+    def _random(self) -> _Any:
+        from .._world import _seed
+        if self.config.get("seed") is not None:
+            return _np.random.RandomState(self.config["seed"])
+        _Drawn._count += 1
+        return _np.random.RandomState((_seed[0] * 1000003 + _Drawn._count) % 2 ** 32)
+
+    def _values(self, shape: tuple) -> _Any:
+        raise NotImplementedError
+
+
+class Orthogonal(_Drawn):
+    """An orthogonal matrix, of the QR decomposition of normal numbers."""
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None):
+        super().__init__({"gain": gain, "seed": seed})
+
+    def _values(self, shape: tuple) -> _Any:
+        if len(shape) < 2:
+            raise ValueError(f"The tensor to initialize must be at least two-dimensional. Received: shape={shape}.")
+        rows, columns = int(_np.prod(shape[:-1])), shape[-1]
+        q, r = _np.linalg.qr(self._random().randn(max(rows, columns), min(rows, columns)))
+        q = q * _np.sign(_np.diag(r))
+        return self.config["gain"] * (q.T if rows < columns else q).reshape(shape)
+
+
+class Identity(_Drawn):
+    """The identity matrix."""
+
+    def __init__(self, gain: float = 1.0):
+        super().__init__({"gain": gain})
+
+    def _values(self, shape: tuple) -> _Any:
+        if len(shape) != 2:
+            raise ValueError("Identity matrix initializer can only be used for 2D matrices. Received: shape="
+                             f"{shape} of rank {len(shape)}.")
+        return self.config["gain"] * _np.eye(*shape)
+
+
+class _ForgetBias(_Drawn):
+    """The bias of an LSTM: ones for the gate that forgets."""
+
+    def __init__(self, units: int, rest: _Any):
+        super().__init__({"units": units, "rest": rest})
+
+    def _values(self, shape: tuple) -> _Any:
+        units = self.config["units"]
+        found = _np.array(get(self.config["rest"])((shape[0],)))
+        found[units:2 * units] = 1
+        return found
+
+
+orthogonal, identity = Orthogonal, Identity
 zeros, ones, constant, random_uniform, random_normal, truncated_normal, glorot_uniform, glorot_normal = (
     Zeros, Ones, Constant, RandomUniform, RandomNormal, TruncatedNormal, GlorotUniform, GlorotNormal)
 he_uniform, he_normal, lecun_uniform, lecun_normal = HeUniform, HeNormal, LecunUniform, LecunNormal
@@ -74,6 +146,9 @@ he_uniform, he_normal, lecun_uniform, lecun_normal = HeUniform, HeNormal, LecunU
 
 def _c(keep: _Keep, value: _Any) -> _Any:
     """An est_initializer by value: of a name of Keras, an Initializer or a function of shape and dtype."""
+    if value in ("orthogonal", "Orthogonal", "identity", "Identity"):
+        value = globals()[value]()
+        keep.append(value)
     if isinstance(value, str):
         out = keep.new("est_initializer *")
         name = {"uniform": "random_uniform", "normal": "random_normal"}.get(value, value)

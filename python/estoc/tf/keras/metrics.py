@@ -20,7 +20,9 @@ from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
 from .._absent import module_getattr as _module_getattr
+from .._array import in_top_k as _in_top_k
 from .._eager import Tensor as _Tensor
+from .._eager import eager as _eager
 from .._function import Function as _Function
 from .._world import Variable as _Variable
 from .._world import current_trace as _current_trace
@@ -470,5 +472,49 @@ for _name in ("mean_squared_error", "mean_absolute_error", "mean_absolute_percen
               "poisson", "binary_crossentropy", "categorical_crossentropy", "sparse_categorical_crossentropy", "mse",
               "mae", "mape", "msle", "MSE", "MAE", "MAPE", "MSLE", "kld", "KLD"):
     globals()[_name] = getattr(_losses, _name)
+
+
+@_eager
+def binary_accuracy(y_true: Tensor, y_pred: Tensor, threshold: float = 0.5) -> _Any:  # noqa: F821
+    """The part of each row that is on the right side of the threshold."""
+    y_true, y_pred = _both(y_true, y_pred)
+    right = _ops.equal(_ops.cast(y_true, y_pred.dtype), _ops.cast(y_pred > threshold, y_pred.dtype))
+    return _ops.reduce_mean(_ops.cast(right, "float32"), -1)
+
+
+@_eager
+def categorical_accuracy(y_true: Tensor, y_pred: Tensor) -> _Any:  # noqa: F821
+    """1 for each row whose largest prediction is at the class of its distribution."""
+    y_true, y_pred = _both(y_true, y_pred)
+    return _ops.cast(_ops.equal(_ops.argmax(y_true, -1), _ops.argmax(y_pred, -1)), "float32")
+
+
+@_eager
+def sparse_categorical_accuracy(y_true: Tensor, y_pred: Tensor) -> _Any:  # noqa: F821
+    """1 for each row whose largest prediction is at its class number."""
+    y_true, y_pred = _both(y_true, y_pred)
+    if len(y_true.shape) == len(y_pred.shape):
+        y_true = _ops.squeeze(y_true, -1)
+    return _ops.cast(_ops.equal(_ops.cast(y_true, "int64"), _ops.argmax(y_pred, -1)), "float32")
+
+
+@_eager
+def top_k_categorical_accuracy(y_true: Tensor, y_pred: Tensor, k: int = 5) -> _Any:  # noqa: F821
+    """1 for each row whose class is among the k largest predictions."""
+    y_true, y_pred = _both(y_true, y_pred)
+    return _ops.cast(_in_top_k.over_nodes(_ops.argmax(y_true, -1), y_pred, k), "float32")
+
+
+@_eager
+def sparse_top_k_categorical_accuracy(y_true: Tensor, y_pred: Tensor, k: int = 5) -> _Any:  # noqa: F821
+    """1 for each row whose class number is among those of the k largest predictions."""
+    y_true, y_pred = _both(y_true, y_pred)
+    return _ops.cast(_in_top_k.over_nodes(_ops.cast(_ops.reshape(y_true, [-1]), "int64"), y_pred, k), "float32")
+
+
+def _both(y_true: _Any, y_pred: _Any) -> tuple:
+    graph = (y_pred if isinstance(y_pred, _Node) else y_true).graph
+    return _as_node(y_true, graph), _ops.cast(_as_node(y_pred, graph), "float32")
+
 
 __getattr__ = _module_getattr(__name__)

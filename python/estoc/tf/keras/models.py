@@ -7,7 +7,6 @@ import json as _json
 import os as _os
 import re as _re
 import shutil as _shutil
-import tempfile as _tempfile
 import weakref as _weakref
 from typing import Any as _Any
 from typing import Sequence as _Sequence
@@ -42,21 +41,27 @@ from .._world import _seed
 from .._world import current_strategy as _current_strategy
 from .._world import restorations as _restorations
 from . import _config
+from . import _files
+from . import _summary
 from . import callbacks as _callbacks
 from . import losses as _losses
 from . import metrics as _metrics
 from . import optimizers as _optimizers
 from ._layer import Input as _Input
+from ._layer import InputLayer as _InputLayer
 from ._layer import KerasTensor as _KerasTensor
 from ._layer import Layer as _Layer
 from ._layer import build_in as _build_in
+from ._layer import unique_name as _unique_name
 from ._network import Network as _Network
 from ._network import by_output as _by_output
 from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
+from .layers._text import TextVectorization as _TextVectorization
 
 _EXTRA = _os.path.join("assets.extra", "estoc")  # of a SavedModel: what only this package reads
+_WEIGHTS = "weights"  # the checkpoint in a file of save_weights
 _functional_classes: dict[type, type] = {}
 
 
@@ -181,6 +186,10 @@ class Model(_Layer):
         return found
 
     # --- inputs ---
+
+    def _given(self, x: _Any) -> _Any:
+        """What the graph of the model is given for an input."""
+        return x
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
         """The leaves of an input and their names in the network."""
@@ -335,7 +344,12 @@ class Model(_Layer):
         specs = rows.first()
         if not self.built or self.__dict__["_specs"] is None:
             self._build_for(rows.names, specs)
-        network = self._network
+        network, kinds = self._network, rows.kinds()
+        if network is not None and any(_differ(kind, network.kinds.get(name)) for name, kind in kinds.items()):
+            if self.optimizer is not None:
+                network.note_trained(self.optimizer)
+            network.give_back()
+            network = self.__dict__["_network"] = None  # another one for data of this kind
         if network is None:
             network = _Network(self, [(name, dtype, tuple(shape)[1:]) for name, (dtype, shape) in
                                       zip(rows.names, specs)], model_dir)
@@ -345,6 +359,8 @@ class Model(_Layer):
                 self._compile_network()
             _check(_lib.est_network_build(network._c, _NULL))
             network._own_graph()
+        for name, kind in kinds.items():
+            network.kinds.setdefault(name, kind)
         network.take()
         return network
 
@@ -735,17 +751,8 @@ class Model(_Layer):
                 raise ValueError("This model has not yet been built. Build the model first by calling `build()` or by "
                                  "calling the model on a batch of data.")
             self._network_from(specs)
-        with _tempfile.TemporaryFile("w+b") as file:
-            pointer = _ffi.cast("FILE *", file)
-            _check(_lib.est_network_summary(self._network._c, pointer))
-            file.flush()
-            file.seek(0)
-            lines = file.read().decode()
-        if print_fn is None:
-            print(lines, end="")
-        else:
-            for line in lines.splitlines():
-                print_fn(line)
+        for line in _summary.text_of(self, line_length, positions):
+            (print if print_fn is None else print_fn)(line)
 
     def _repr_html_(self) -> str:
         """The summary, for notebooks."""
@@ -780,6 +787,10 @@ class Model(_Layer):
             def first() -> list:
                 return [(dtype, shape) for _, dtype, shape in specs]
 
+            @staticmethod
+            def kinds() -> dict:
+                return {name: (dtype, tuple(shape)[1:]) for name, dtype, shape in specs}
+
         self._ready(_Given, compiled=False)
 
     def _saved_network(self) -> _Network:
@@ -794,17 +805,42 @@ class Model(_Layer):
 
     # --- saving ---
 
+    def get_config(self) -> dict:
+        """How the model is made, for from_config; of a subclass its name."""
+        if isinstance(self, (Functional, Sequential)):
+            return _config.of_model(self)
+        return {"name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: _Any = None) -> "Model":
+        if "kind" not in config:
+            return cls(**config)
+        with _config.CustomObjectScope(custom_objects):
+            return _config.made_model(config)
+
+    def to_json(self, **named: _Any) -> str:
+        """How the model is made, for model_from_json."""
+        return _json.dumps(_config.of_model(self), **named)
+
     def save_weights(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, options: _Any = None) -> None:
-        """Writes the variables as a checkpoint of TensorFlow's format."""
+        """Writes the variables as a checkpoint of TensorFlow's format; to a name that ends with .h5 as one file of this
+        package."""
         path = _os.fspath(filepath)
-        _writable(path + ".index", overwrite)
-        if path.endswith((".h5", ".keras", ".hdf5")) or save_format == "h5":
-            raise NotImplementedError("weights are saved as checkpoints; give a path without .h5")
+        as_file = _files.is_file(path, save_format)
+        _writable(path if as_file else path + ".index", overwrite)
+        if as_file:
+            with _files.packing(path) as folder:
+                self.save_weights(_os.path.join(folder, _WEIGHTS))
+            return
         _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
 
     def load_weights(self, filepath: _Any, skip_mismatch: bool = False, by_name: bool = False,
                      options: _Any = None) -> None:
-        """Sets the variables from a checkpoint or a SavedModel."""
+        """Sets the variables from a checkpoint, a SavedModel or a file of save_weights or save."""
+        if _os.path.isfile(filepath) or _files.is_file(filepath):
+            with _files.unpacked(filepath) as folder:
+                self.load_weights(_os.path.join(folder, _WEIGHTS), skip_mismatch, by_name)
+            return
         keep, network = _Keep(), self._saved_network()
         _check(_lib.est_network_load_weights(network._c, keep.string(filepath), keep.options(
             "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch)))
@@ -812,13 +848,16 @@ class Model(_Layer):
 
     def save(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, include_optimizer: bool = True,
              signatures: _Any = None, options: _Any = None, save_traces: bool = True) -> None:
-        """Writes a SavedModel for prediction."""
+        """Writes a SavedModel; to a name that ends with .keras or .h5 as one file of this package."""
         path = _os.fspath(filepath)
         _writable(path, overwrite)
         if signatures is not None or options is not None:
             raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has both")
-        if path.endswith((".h5", ".keras", ".hdf5")) or save_format in ("h5", "keras"):
-            raise NotImplementedError("models are saved as SavedModels; give a folder without .h5 or .keras")
+        if _files.is_file(path, save_format):
+            with _files.packing(path) as folder:
+                self.save_weights(_os.path.join(folder, _WEIGHTS))
+                self._save_config(folder, include_optimizer)
+            return
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
         self._save_config(path, include_optimizer)
 
@@ -846,6 +885,16 @@ class Model(_Layer):
                 _warnings.warn(f"{self.name} is saved without what compile was told: {why}")
         with open(_os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
             _json.dump(config, file, indent=1)
+
+
+def _differ(kind: tuple, built: tuple | None) -> bool:
+    """Whether a network that was built for a component of one dtype and shape refuses another."""
+    if built is None or kind == built:
+        return False
+    (dtype, shape), (known, wanted) = kind, built
+    if dtype != known or shape is None or wanted is None or len(shape) != len(wanted):
+        return True
+    return any(want is not None and have != want for have, want in zip(shape, wanted))
 
 
 def _three(data: _Any) -> tuple:
@@ -1029,7 +1078,7 @@ class Functional(Model):
     _scoped = False
 
     def __init__(self, inputs: _Any = None, outputs: _Any = None, name: str | None = None, **named: _Any):
-        Model.__init__(self, name=name, **named)
+        Model.__init__(self, name=name or (_unique_name("model") if type(self) is Functional else None), **named)
         d = self.__dict__
         d["_inputs"], d["_outputs"] = inputs, outputs
         d["_flat"] = _structure.flatten(inputs)
@@ -1096,31 +1145,48 @@ class Functional(Model):
         of_layer: dict[int, int] = {}
         index: dict[int, int] = {}
 
-        def parents(call: _Any) -> list:
-            found = [leaf._call for leaf in _structure.flatten((call.positional, call.named))
-                     if isinstance(leaf, _KerasTensor) and leaf._call is not None]
+        def source(leaf: _KerasTensor) -> _Any:
+            """The call that gives a tensor, or an Input itself."""
+            return leaf if leaf._call is None else leaf._call
+
+        def own_of(item: _Any) -> int:
+            return id(getattr(item, "layer", None) or item)
+
+        def parents(item: _Any) -> list:
+            if isinstance(item, _KerasTensor):
+                return []
+            found = [source(leaf) for leaf in _structure.flatten((item.positional, item.named))
+                     if isinstance(leaf, _KerasTensor)]
             return list({id(item): item for item in found}.values())
 
-        def visit(call: _Any) -> None:
-            if id(call.layer or call) not in index:
-                index[id(call.layer or call)] = len(index)
-            elif id(call) in seen:
+        def visit(item: _Any) -> None:
+            if own_of(item) not in index:
+                index[own_of(item)] = len(index)
+            elif id(item) in seen:
                 return
-            seen.add(id(call))
-            for parent in parents(call):
+            seen.add(id(item))
+            for parent in parents(item):
                 visit(parent)
 
         seen: set = set()
         for leaf in _structure.flatten([self._outputs, self._terms, [value for _, value in self._measured]]):
-            if isinstance(leaf, _KerasTensor) and leaf._call is not None:
-                visit(leaf._call)
+            if isinstance(leaf, _KerasTensor):
+                visit(source(leaf))
         for call in reversed(calls):
-            own = id(call.layer or call)
+            own = own_of(call)
             deep = max(depth.get(id(call), 0), of_layer.get(own, 0))
             depth[id(call)] = of_layer[own] = deep
             for parent in parents(call):
                 depth[id(parent)] = max(depth.get(id(parent), 0), deep + 1)
-        return sorted(calls, key=lambda call: (-depth[id(call)], index[id(call.layer or call)]))
+        items = sorted([*self._flat, *calls], key=lambda item: (-depth.get(id(item), 0), index.get(own_of(item), 0)))
+        self.__dict__["_items"] = items
+        return [item for item in items if not isinstance(item, _KerasTensor)]
+
+    @property
+    def layers(self) -> list:
+        """The inputs and the layers, in the order of their distance from the outputs, as in Keras."""
+        found = [_InputLayer._of(item) if isinstance(item, _KerasTensor) else item.layer for item in self._items]
+        return list({id(layer): layer for layer in found if layer is not None}.values())
 
     def _checkpoint_layers(self) -> list:
         return self._weighted_layers()  # "layer-<i>" counts inputs, which are no layers here
@@ -1255,8 +1321,8 @@ class Sequential(Model):
             self.add(layer)
 
     def add(self, layer: _Any) -> None:
-        if isinstance(layer, _KerasTensor):
-            self.__dict__["_input"] = layer
+        if isinstance(layer, (_KerasTensor, _InputLayer)):
+            self.__dict__["_input"] = layer.output if isinstance(layer, _InputLayer) else layer
             return
         if not isinstance(layer, _Layer):
             raise TypeError(f"The added layer must be an instance of class Layer. Received: layer={layer} of type "
@@ -1266,6 +1332,10 @@ class Sequential(Model):
                              f"\"{layer.name}\" is already the name of a layer in this model.")
         if not self._layers and self._input is None and layer._batch_input_shape is not None:
             self.__dict__["_input"] = _Input(batch_shape=layer._batch_input_shape, name=f"{layer.name}_input")
+        if not self._layers and self._input is None and isinstance(layer, (Functional, Sequential)) and len(
+                layer._known_inputs() or ()) == 1:
+            (_, dtype, shape), = layer._known_inputs()
+            self.__dict__["_input"] = _Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_input")
         self._layers.append(layer)
         layer.__dict__["_in_sequence"] = _weakref.ref(self)
 
@@ -1329,9 +1399,29 @@ class Sequential(Model):
     def call(self, inputs: _Any, training: _Any = None, mask: _Any = None) -> _Any:
         if self._input is not None and isinstance(inputs, _Node) and not isinstance(inputs, _KerasTensor):
             inputs = _conform(inputs, self._input)
-        for layer in self._layers:
+        for layer in self._layers[1 if self._texts() is not None else 0:]:
             inputs = layer(inputs)
         return inputs
+
+    # --- texts ---
+
+    def _texts(self) -> _Any:
+        """A first layer that makes numbers of texts, which is called outside of graphs, with what the model is given."""
+        first = self._layers[0] if self._layers else None
+        return first if isinstance(first, _TextVectorization) else None
+
+    def __call__(self, *args: _Any, **named: _Any) -> _Any:
+        texts = self._texts()
+        if texts is not None and args:
+            args = (texts(args[0]),) + args[1:]
+        return super().__call__(*args, **named)
+
+    def _given(self, x: _Any) -> _Any:
+        """What the graph of the model is given for an input, or for a dataset of inputs and labels."""
+        texts = self._texts()
+        if texts is None or not isinstance(x, _data.Dataset):
+            return x if texts is None else texts(x)
+        return x.map(lambda *parts: (texts(parts[0]), *parts[1:]) if len(parts) > 1 else texts(parts[0]))
 
 
 _INSTEAD = ("tf.saved_model.load runs it, and model.load_weights(folder) takes its variables into a model of the same "
@@ -1343,10 +1433,9 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
     """The model that Model.save has written: its layers, weights, and what compile was told with the state of the
     optimizer."""
     path = _os.fspath(filepath)
-    if path.endswith((".h5", ".keras", ".hdf5")):
-        raise NotImplementedError("models are saved as SavedModels; .h5 and .keras do not exist")
-    if custom_objects:
-        raise NotImplementedError("custom_objects does not exist: make the model and call load_weights")
+    if _os.path.isfile(path) or _files.is_file(path):
+        with _files.unpacked(path) as folder:
+            return load_model(folder, custom_objects, compile)
     file = _os.path.join(path, _EXTRA, "model.json")
     if not _os.path.exists(path):
         raise OSError(f"No file or directory found at {path}")
@@ -1357,13 +1446,37 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
         config = _json.load(opened)
     if config["model"] is None:
         raise NotImplementedError(f"{path} has no layers to go on training with: {config['why']}; {_INSTEAD}")
-    model = _config.made_model(config["model"])
-    model.load_weights(path)
-    if compile and config["compile"] is not None:
-        told = _config.decode(config["compile"])
+    with _config.CustomObjectScope(custom_objects):
+        model = _config.made_model(config["model"])
+        told = _config.decode(config["compile"]) if compile and config["compile"] is not None else None
+    weights = _os.path.join(path, _WEIGHTS)
+    model.load_weights(weights if _os.path.exists(weights + ".index") else path)
+    if told is not None:
         model.compile(**told)
         _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
+        world = model._world_now()
+        if not world.is_remote:  # now, since the files may not stay
+            model.optimizer._make_slots(world, model.trainable_variables)
+            world.session()
     return model
+
+
+def clone_model(model: Model, input_tensors: _Any = None, clone_function: _Any = None) -> Model:
+    """A model of the same layers with new variables."""
+    if input_tensors is not None or clone_function is not None:
+        raise NotImplementedError("clone_model: input_tensors and clone_function do not exist yet")
+    return _config.copied(model)
+
+
+def model_from_json(json_string: str, custom_objects: _Any = None) -> Model:
+    """The model of Model.to_json of this package, with new variables."""
+    with _config.CustomObjectScope(custom_objects):
+        return _config.made_model(_json.loads(json_string))
+
+
+def save_model(model: Model, filepath: _Any, overwrite: bool = True, save_format: _Any = None, **named: _Any) -> None:
+    """Model.save"""
+    model.save(filepath, overwrite, save_format, **named)
 
 
 __getattr__ = _module_getattr(__name__)

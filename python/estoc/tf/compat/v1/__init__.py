@@ -6,6 +6,7 @@ from typing import Any as _Any
 
 from .... import graph as _base
 from ...._shape import Dimension  # noqa: F401
+from ... import version as _version
 from ..._absent import module_getattr as _module_getattr
 from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, VariableScope, add_to_collection,  # noqa: F401
                      add_to_collections, assign, assign_add, assign_sub, control_dependencies, device,
@@ -28,6 +29,7 @@ from . import (app, data, feature_column, gfile, layers, logging, losses, metric
 from ._named import renamed as _renamed
 from .summary import Summary  # noqa: F401
 
+__version__ = _version.VERSION
 globals()["tuple"] = globals().pop("tuple_of_tensors")
 globals()["Print"] = globals().pop("print_tensors")
 #: Names of TensorFlow 1 that mean nothing else in TensorFlow 2, so that tf has them too.
@@ -69,7 +71,6 @@ def _take(tf: "dict[str, _Any]") -> None:
                 break
         if found is not None:
             globals()[name] = found
-    globals()["__version__"] = tf["version"].VERSION
     for name, names in _RENAMED.items():
         globals()[name] = _renamed(globals().get(name) or tf[name], **names)
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])

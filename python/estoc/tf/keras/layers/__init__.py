@@ -6,6 +6,8 @@ from typing import Any as _Any
 from typing import Callable as _Callable
 from typing import Sequence as _Sequence
 
+import numpy as _np
+
 from .... import ops as _ops
 from ...._lib import Keep as _Keep
 from ...._lib import check as _check
@@ -25,21 +27,12 @@ from ....layers import _padding
 from ..._absent import module_getattr as _module_getattr
 from .. import initializers as _initializers
 from .. import regularizers as _regularizers
-from .._layer import Input, Layer  # noqa: F401
+from .._layer import Input, InputLayer, Layer  # noqa: F401
 from .._layer import NativeLayer as _NativeLayer
 from .._layer import activation as _activation
 from .._layer import channels_last as _channels_last
 from .._layer import refuse as _refuse
 from .._layer import two as _two
-
-
-
-def InputLayer(input_shape: _Any = None, batch_size: int | None = None, dtype: _Any = None,  # noqa: N802
-               name: str | None = None, batch_input_shape: _Any = None, **named: _Any) -> _Any:
-    """The input of a Sequential model."""
-    return Input(input_shape, batch_size, name, dtype, batch_shape=batch_input_shape, **named)
-
-
 
 
 class _WithActivation(_NativeLayer):
@@ -58,6 +51,8 @@ class _WithActivation(_NativeLayer):
 
 class Dense(_WithActivation):
     """activation(x kernel + bias) over the last axis."""
+
+    _supports_masking = True
 
     def __init__(self, units: int, activation: _Any = None, use_bias: bool = True,
                  kernel_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros",
@@ -250,6 +245,8 @@ class Dot(_NativeLayer):
 class Activation(_NativeLayer):
     """An activation as a layer."""
 
+    _supports_masking = True
+
     def __init__(self, activation: _Any, **named: _Any):
         c_function, function = _activation(activation)
         if function is not None:
@@ -269,6 +266,8 @@ class ReLU(Activation):
 class LeakyReLU(Layer):
     """x, or alpha x below 0."""
 
+    _supports_masking = True
+
     _scoped = False
 
     def __init__(self, alpha: float = 0.3, **named: _Any):
@@ -281,6 +280,8 @@ class LeakyReLU(Layer):
 
 class Rescaling(Layer):
     """x times scale, plus offset."""
+
+    _supports_masking = True
 
     _scoped = False
 
@@ -351,12 +352,17 @@ class GlobalAveragePooling1D(Layer):
         super().__init__(**named)
         self.__dict__["keepdims"] = keepdims
 
-    def call(self, inputs: _Any) -> _Any:
-        return _ops.reduce_mean(inputs, 1, self.keepdims)
+    def call(self, inputs: _Any, mask: _Any = None) -> _Any:
+        if mask is None:
+            return _ops.reduce_mean(inputs, 1, self.keepdims)
+        kept = _ops.expand_dims(_ops.cast(mask, inputs.dtype), -1)
+        return _ops.reduce_sum(inputs * kept, 1, self.keepdims) / _ops.reduce_sum(kept, 1, self.keepdims)
 
 
 class GlobalMaxPooling1D(GlobalAveragePooling1D):
     """The largest of each feature over the steps."""
+
+    _supports_masking = False
 
     def call(self, inputs: _Any) -> _Any:
         return _ops.reduce_max(inputs, 1, self.keepdims)
@@ -372,6 +378,8 @@ class Softmax(Activation):
 class Dropout(_NativeLayer):
     """Zeroes elements with that probability while training, and scales the others up."""
 
+    _supports_masking = True
+
     def __init__(self, rate: float, noise_shape: _Any = None, seed: _Any = None, **named: _Any):
         _refuse(noise_shape=noise_shape)
         super().__init__(lambda keep: _lib.est_layer_dropout(rate, keep.string(self.name)), **named)
@@ -380,6 +388,8 @@ class Dropout(_NativeLayer):
 
 class BatchNormalization(_NativeLayer):
     """Normalizes the last axis by the batch while training, by moving averages otherwise."""
+
+    _supports_masking = True
 
     def __init__(self, axis: int = -1, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True,
                  scale: bool = True, beta_initializer: _Any = "zeros", gamma_initializer: _Any = "ones",
@@ -396,6 +406,8 @@ class BatchNormalization(_NativeLayer):
 
 class LayerNormalization(_NativeLayer):
     """Normalizes the last axis of each example."""
+
+    _supports_masking = True
 
     def __init__(self, axis: int = -1, epsilon: float = 0.001, center: bool = True, scale: bool = True,
                  beta_initializer: _Any = "zeros", gamma_initializer: _Any = "ones", **named: _Any):
@@ -414,19 +426,21 @@ class Embedding(_NativeLayer):
                  embeddings_regularizer: _Any = None, activity_regularizer: _Any = None,
                  embeddings_constraint: _Any = None, mask_zero: bool = False, input_length: int | None = None,
                  **named: _Any):
-        _refuse(activity_regularizer=activity_regularizer, embeddings_constraint=embeddings_constraint,
-                mask_zero=mask_zero)
-        if input_length is not None and "input_shape" not in named:
+        _refuse(activity_regularizer=activity_regularizer, embeddings_constraint=embeddings_constraint)
+        if not named.keys() & {"input_shape", "batch_input_shape", "input_dim"}:
             named["input_shape"] = (input_length,)
         super().__init__(lambda keep: _lib.est_layer_embedding(int(input_dim), int(output_dim), keep.options(
             "est_embedding_options", name=keep.string(self.name),
             initializer=_initializers._c(keep, embeddings_initializer),
             regularizer=_regularizers._c(keep, embeddings_regularizer))), **named)
-        self.input_dim, self.output_dim = int(input_dim), int(output_dim)
+        self.input_dim, self.output_dim, self.mask_zero = int(input_dim), int(output_dim), bool(mask_zero)
         if embeddings_regularizer is not None:
             self._regularized.append((0, _regularizers.get(embeddings_regularizer)))
 
     embeddings = property(lambda self: self._all_weights()[0])
+
+    def compute_mask(self, inputs: _Any, mask: _Any = None) -> _Any:
+        return _ops.not_equal(inputs, 0) if self.mask_zero else None
 
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
         node = args[0]
@@ -452,6 +466,7 @@ class Lambda(Layer):
 
 
 class _Attention(_NativeLayer):
+    _ignores_masks = False
     _function = ""
 
     def __init__(self, use_scale: bool = False, dropout: float = 0.0, **named: _Any):
@@ -479,6 +494,7 @@ class AdditiveAttention(_Attention):
 class MultiHeadAttention(_NativeLayer):
     """Attention of several heads; called with (query, value, key)."""
 
+    _ignores_masks = False
     _object_names = {"query": "_query_dense", "key": "_key_dense", "value": "_value_dense",
                      "attention_output": "_output_dense"}
 
@@ -561,9 +577,11 @@ class _Adapting(_NativeLayer):
         from ....data import Dataset
         if not isinstance(data, Dataset):
             from ..._eager import unwrap
-            data = Dataset.from_tensor_slices(unwrap(data), copy=True)
+            data = Dataset.from_tensor_slices(unwrap(data), copy=True).batch(batch_size or 1024)
         if steps is not None:
             data = data.take(steps)
+        shape = tuple(data._components()[0][1].shape or ())
+        self.__dict__["_seen"], self.__dict__["_rank"] = shape if len(shape) > 1 else (None, 1), len(shape)
         pointer, keep = data._finish()
         dataset = _ffi.gc(pointer, _lib.est_dataset_free)
         _check(_lib.est_layer_adapt(self._layer(), dataset, data._names[0].encode()))
@@ -608,6 +626,14 @@ class StringLookup(_Adapting):
     def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
         self.__dict__.pop("_encoding", None)
         super().adapt(data, batch_size, steps)
+
+    def _made_as(self) -> tuple:
+        """The arguments that make this layer again, with the words that adapt has found."""
+        args, named = self._made_with
+        if not self.__dict__.get("_seen"):
+            return args, named
+        words = type(self).get_vocabulary(self)
+        return args, {**named, "vocabulary": words[(self.mask_token is not None) + self.num_oov_indices:]}
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
         lookup = _lib.est_layer_vocabulary(self._layer())
@@ -675,6 +701,43 @@ class Normalization(_Adapting):
         super().__init__(lambda keep: _lib.est_layer_normalization(keep.options(
             "est_normalization_options", name=keep.string(self.name), mean=keep.f32s(numbers(mean)),
             variance=keep.f32s(numbers(variance)), over_all=axis is None, invert=invert)), **named)
+        self.__dict__.update(axis=axis, _given=None if mean is None else (numbers(mean), numbers(variance)))
+
+    def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        super().adapt(data, batch_size, steps)
+        self.__dict__["_given"] = None
+        if self._batch_input_shape is None:
+            self.__dict__["_batch_input_shape"] = (None, *self.__dict__["_seen"][1:])
+
+    def _adapted(self) -> _Any:
+        """Rows that give a layer of these arguments the same variables; None: nothing was adapted."""
+        if self._given is not None or "_seen" not in self.__dict__:
+            return None
+        mean = _np.ravel(self.mean.numpy())
+        return _np.stack([mean, mean]).astype(_np.float32).reshape(2, *[1] * (len(self._seen) - 2), -1)
+
+    @property
+    def mean(self) -> _Any:
+        """Of every feature, from adapt or as given; it has the rank of the input."""
+        return self._number(0)
+
+    @property
+    def variance(self) -> _Any:
+        """Of every feature."""
+        return self._number(1)
+
+    def _number(self, i: int) -> _Any:
+        from ..._eager import Tensor
+        shape = self._batch_input_shape
+        if self._given is not None:
+            values = _np.float32(self._given[i])
+        elif shape is None:
+            return None
+        else:
+            self._ensure_built()
+            values = self._all_weights()[i].numpy()
+        rank = self.__dict__.get("_rank") or (len(shape) if shape is not None else 2)
+        return Tensor(values.reshape((1,) * (rank - 1) + (-1,)))
 
 
 class Discretization(_Adapting):
@@ -745,5 +808,9 @@ def minimum(inputs: _Sequence, **named: _Any) -> _Any:
 
 
 from . import experimental  # noqa: E402,F401
+from ._text import TextVectorization  # noqa: E402,F401
+from ._time import (GRU, LSTM, RNN, AveragePooling1D, AvgPool1D, Bidirectional, Conv1D,  # noqa: E402,F401
+                    Convolution1D, GRUCell, LSTMCell, Masking, MaxPool1D, MaxPooling1D, SimpleRNN, SimpleRNNCell, StackedRNNCells,
+                    TimeDistributed)
 
 __getattr__ = _module_getattr(__name__)
