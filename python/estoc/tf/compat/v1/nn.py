@@ -8,10 +8,9 @@ from ... import nn as _nn
 from ..._absent import module_getattr as _module_getattr
 from ._named import renamed as _renamed
 
-for _name in ("bias_add", "compute_average_loss", "elu", "embedding_lookup", "gelu", "l2_loss", "leaky_relu", "relu",
-              "relu6", "scale_regularization_loss", "selu", "sigmoid", "silu", "softplus", "softsign", "swish", "tanh",
-              "top_k"):
-    globals()[_name] = getattr(_nn, _name)
+for _name, _value in list(vars(_nn).items()):
+    if not _name.startswith("_") and _name != "annotations":
+        globals()[_name] = _value
 
 avg_pool = avg_pool2d = _renamed(_nn.avg_pool2d, value="input")
 conv2d = _renamed(_nn.conv2d, filter="filters", use_cudnn_on_gpu=None)
