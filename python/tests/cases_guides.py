@@ -441,3 +441,16 @@ def weights_of_layers_that_were_called(tf):
         model.compile("sgd", name)
         losses[name] = model.evaluate(data(8, 3)[0], np.float32([1, 0, 2, 1, 0, 1, 2, 0]), verbose=0)
     return {"shapes": shapes, "losses": losses, "same": model.weights[0] is dense.weights[0]}
+
+
+@case
+def parts_of_batches(tf):
+    """What replicas of one process get of batches that are full and of the last one, in structures."""
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    parts = []
+    for rows, batch in ((4, 8), (5, 8), (1, 8), (7, 7), (10, 4)):
+        pairs = tf.data.Dataset.range(rows).map(lambda n: ({"x": n}, n + 1)).batch(batch)
+        for features, labels in strategy.experimental_distribute_dataset(pairs):
+            parts.append([[v.numpy() for v in strategy.experimental_local_results(part)]
+                          for part in (features["x"], labels)])
+    return parts

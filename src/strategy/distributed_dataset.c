@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/argument.h"
 #include "base/callback.h"
+#include "data/rebatch.h"
 #include "data/stage.h"
 #include "nn/nn.h"
 #include "runtime/communicator.h"
@@ -61,6 +62,17 @@ static est_status wrap(const est_strategy *strategy, est_dataset *local, est_dis
     return EST_OK;
 }
 
+/* Replicas of one process cut every batch for itself, so that one that is not full is shared by all of them, too. */
+static est_dataset *divide(est_dataset *dataset, const est_input_context *context, est_auto_shard_policy policy)
+{
+    int replicas = context->num_replicas_in_sync;
+
+    if (context->n_pipelines > 1 || replicas <= 1 || policy != EST_AUTO_SHARD_OFF) {
+        return est_dataset_distribute(dataset, context, policy);
+    }
+    return est_dataset_prefetch(est_rebatch_evenly(dataset, replicas), replicas);
+}
+
 est_status est_strategy_distribute_dataset(const est_strategy *strategy, est_dataset *dataset,
                                            est_auto_shard_policy policy, est_distributed_dataset **out)
 {
@@ -74,7 +86,7 @@ est_status est_strategy_distribute_dataset(const est_strategy *strategy, est_dat
     est_strategy_input_context(strategy, &context);
     if (context.n_pipelines == 1 && policy == EST_AUTO_SHARD_AUTO)
         policy = EST_AUTO_SHARD_OFF; /* nobody to share with */
-    return wrap(strategy, est_dataset_distribute(dataset, &context, policy), out);
+    return wrap(strategy, divide(dataset, &context, policy), out);
 }
 
 est_status est_strategy_datasets_from_function(const est_strategy *strategy, est_input_fn fn, void *user,

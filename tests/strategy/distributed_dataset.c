@@ -86,13 +86,13 @@ static void expect_steps(const est_distributed_dataset *data, int n_values, cons
 
 /* --- one process -------------------------------------------------------------------------------------------------- */
 
-/* Ten rows in batches of four: the last has two, and a third replica none of them. */
+/* Ten rows in batches of four, each in parts of the same size but for the last ones, as in TensorFlow. */
 TEST(dataset)
 {
     static const char *const want[] = {
         "1 2 3 4;5 6 7 8;9 10;",
-        "1 2,3 4;5 6,7 8;9 10,;",
-        "1 2,3,4;5 6,7,8;9 10,,;",
+        "1 2,3 4;5 6,7 8;9,10;",
+        "1 2,3 4,;5 6,7 8,;9,10,;",
     };
 
     for (int n = 1; n <= 3; n++) {
