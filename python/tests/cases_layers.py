@@ -252,6 +252,16 @@ def adapted_layers_in_files(tf):
 
 
 @case
+def weighted_counts(tf):
+    layer = tf.keras.layers.CategoryEncoding(num_tokens=4, output_mode="count")
+    ids, weights = tf.constant([[0, 1], [3, 3]]), tf.constant([[0.1, 0.2], [0.5, 0.25]])
+    first, second = tf.keras.Input((2,), dtype="int64"), tf.keras.Input((2,))
+    model = tf.keras.Model([first, second], layer(first, count_weights=second))
+    return {"now": layer(ids, count_weights=weights), "without": layer(ids),
+            "model": model.predict([ids.numpy(), weights.numpy()], verbose=0)}
+
+
+@case
 def data_for_sequences(tf):
     utils, metrics = tf.keras.utils, tf.keras.metrics
     rows = np.arange(60.0).reshape(20, 3)

@@ -105,11 +105,19 @@ def test_wrong_calls_say_what_is_wrong(call, text):
         call()
 
 
+def dense_model_of_two():
+    inputs = tf.keras.Input((4,))
+    model = tf.keras.Model(inputs, [tf.keras.layers.Dense(1, name=name)(inputs) for name in ("a", "b")])
+    model.compile("sgd", "mse")
+    return model
+
+
 @pytest.mark.parametrize("call", [
     lambda: tf.keras.layers.Dense(1, kernel_constraint=object()), lambda: tf.keras.layers.LSTM(2, stateful=True),
     lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(use_ema=True),
     lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
+    lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones(2)] * 2),
     lambda: tf.keras.layers.LSTM(2)(tf.keras.Input((None, 3))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
     lambda: tf.keras.callbacks.TensorBoard(write_images=True), lambda: tf.keras.layers.StringLookup(sparse=True),
 ])

@@ -181,6 +181,23 @@ def test_files_of_keras_are_refused(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "b.keras", "c.keras"]
 
 
+def test_texts_are_in_no_saved_model(tmp_path):
+    texts = np.array(["a b", "b"])
+    model = K.Sequential([K.layers.TextVectorization(vocabulary=["a", "b"], output_mode="multi_hot"),
+                          K.layers.Dense(1)])
+    want = model.predict(texts, verbose=0)
+    for write in (model.save, model.export):
+        with pytest.raises(NotImplementedError, match="splits texts in Python"):
+            write(tmp_path / "folder")
+    model.save(tmp_path / "m.keras")
+    np.testing.assert_array_equal(K.models.load_model(tmp_path / "m.keras").predict(texts, verbose=0), want)
+    after = K.Sequential(model.layers[1:])
+    rows = model.layers[0](texts)
+    after(rows)
+    after.export(tmp_path / "after")
+    np.testing.assert_array_equal(tf.saved_model.load(tmp_path / "after").serve(rows), want)
+
+
 SCRIPT = """
 import sys
 import numpy as np

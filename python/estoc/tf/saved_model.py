@@ -321,6 +321,10 @@ class Loaded:
                               for name, value in {**leaves, **named}.items()})
         return next(iter(results.values())) if len(results) == 1 else results
 
+    def serve(self, *arguments: _Any, **named: _Any) -> _Any:
+        """What Model.export has written, under Keras' name."""
+        return self(*arguments, **named)
+
 
 def load(export_dir: _Any, tags: _Any = None, options: _Any = None) -> Loaded:
     """Loads a SavedModel."""

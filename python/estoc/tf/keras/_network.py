@@ -358,6 +358,9 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
             if value is not None:
                 array = np.asarray(_plain(value))
                 rows.arrays.append((label, array.astype(np.float32) if array.dtype == np.float64 else array))
+    if isinstance(sample_weight, dict) or isinstance(sample_weight, (list, tuple)) and any(
+            hasattr(item, "shape") for item in sample_weight):
+        raise NotImplementedError("sample weights are those of all outputs: one array")
     if sample_weight is not None:
         rows.arrays.append((weight, np.asarray(_plain(sample_weight), np.float32)))
     sizes = {array.shape[0] for _, array in rows.arrays}

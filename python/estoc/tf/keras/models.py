@@ -191,6 +191,9 @@ class Model(_Layer):
         """What the graph of the model is given for an input."""
         return x
 
+    def _need_graph(self, what: str) -> None:
+        """Before a SavedModel is written: an error if a part of the model is in no graph."""
+
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
         """The leaves of an input and their names in the network."""
         self.__dict__["_input_form"] = _structure.map_structure(lambda leaf: None, x)
@@ -858,11 +861,13 @@ class Model(_Layer):
                 self.save_weights(_os.path.join(folder, _WEIGHTS))
                 self._save_config(folder, include_optimizer)
             return
+        self._need_graph("save to a folder")
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
         self._save_config(path, include_optimizer)
 
     def export(self, filepath: _Any) -> None:
         """Writes a SavedModel for prediction only."""
+        self._need_graph("export")
         _check(_lib.est_network_save(self._saved_network()._c, _os.fspath(filepath).encode()))
 
     def _save_config(self, path: str, with_optimizer: bool) -> None:
@@ -1415,6 +1420,11 @@ class Sequential(Model):
         if texts is not None and args:
             args = (texts(args[0]),) + args[1:]
         return super().__call__(*args, **named)
+
+    def _need_graph(self, what: str) -> None:
+        if self._texts() is not None:
+            raise NotImplementedError(f"{what}: {self._texts().name} splits texts in Python, which no SavedModel can hold; "
+                                      "give a name that ends with .keras, or make a model of the layers after it")
 
     def _given(self, x: _Any) -> _Any:
         """What the graph of the model is given for an input, or for a dataset of inputs and labels."""

@@ -777,6 +777,17 @@ class CategoryEncoding(_NativeLayer):
             raise ValueError(f"Unknown argument for output_mode: {output_mode}")
         super().__init__(lambda keep: _lib.est_layer_category_encoding(int(num_tokens), keep.options(
             "est_category_encoding_options", name=keep.string(self.name), mode=self._MODES[output_mode])), **named)
+        self.__dict__.update(num_tokens=int(num_tokens), output_mode=output_mode)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        weights = named.get("count_weights")
+        if weights is None:
+            return super()._call_in(graph, args, named, training)
+        if self.output_mode != "count":
+            raise ValueError("`count_weights` is not used when `output_mode` is not `'count'`. Received "
+                             f"`count_weights={weights}`.")
+        each = _ops.one_hot(_ops.cast(args[0], _int64), self.num_tokens)
+        return _ops.reduce_sum(each * _ops.expand_dims(_ops.cast(weights, _float32), -1), -2)
 
 
 def concatenate(inputs: _Sequence, axis: int = -1, **named: _Any) -> _Any:
