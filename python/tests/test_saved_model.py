@@ -244,3 +244,17 @@ def test_tensorflow_runs_what_is_written(tmp_path):
     loaded = tf.saved_model.load(tmp_path / "module")
     np.testing.assert_allclose(loaded.signatures["serving_default"](x=x)["product"], np.load(tmp_path / "product.npy"),
                                rtol=1e-5, atol=1e-5)
+
+
+def test_options_of_this_process(tmp_path):
+    class Doubled(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+        def __call__(self, x):
+            return x * 2.0
+
+    here = "/job:localhost"
+    tf.saved_model.save(Doubled(), str(tmp_path), options=tf.saved_model.SaveOptions(experimental_io_device=here))
+    loaded = tf.saved_model.load(str(tmp_path), options=tf.saved_model.LoadOptions(experimental_io_device=here))
+    assert loaded(tf.constant([3.0])).numpy().tolist() == [6.0]
+    with pytest.raises(NotImplementedError, match="/job:worker"):
+        tf.saved_model.LoadOptions(experimental_io_device="/job:worker")

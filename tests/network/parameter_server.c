@@ -136,6 +136,26 @@ TEST(one_worker)
 }
 
 /* Sample weights, weighted metrics and batches of the program's own, also bit for bit; a second compile, too. */
+/* A network leaves the cluster to another one, with which all begins again. */
+TEST(left)
+{
+    job          j = begin(1, 1);
+    est_network *a = make(j.strategy, NULL), *b = make(j.strategy, NULL);
+
+    est_network_leave(NULL);
+    est_history_free(fit(a, &j, EPOCHS, (est_hooks){ 0 }));
+    est_network_leave(a);
+    est_history_free(fit(b, &j, 1, (est_hooks){ 0 }));
+    assert_int_equal(global_step(b), STEPS);
+    est_network_leave(b);
+    assert_int_equal(global_step(a), 0); /* connected again */
+    est_network_free(b);                 /* ends nothing */
+    est_history_free(fit(a, &j, 1, (est_hooks){ 0 }));
+    assert_int_equal(global_step(a), STEPS);
+    est_network_free(a);
+    end(&j);
+}
+
 static void use_weights(const job *j, const est_strategy *strategy, double *out, est_network **network)
 {
     float             half[ROWS];

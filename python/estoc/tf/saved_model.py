@@ -326,10 +326,29 @@ class Loaded:
         return self(*arguments, **named)
 
 
-def load(export_dir: _Any, tags: _Any = None, options: _Any = None) -> Loaded:
+def _local(device: str | None) -> None:
+    if device is not None and "localhost" not in device:
+        raise NotImplementedError(f"files are read and written by this process, not by {device}")
+
+
+class SaveOptions:
+    """Options of save. Files are written by this process, which "/job:localhost" names."""
+
+    def __init__(self, experimental_io_device: str | None = None):
+        _local(experimental_io_device)
+        self.experimental_io_device = experimental_io_device
+
+
+class LoadOptions:
+    """Options of load. Files are read by this process, which "/job:localhost" names."""
+
+    def __init__(self, experimental_io_device: str | None = None):
+        _local(experimental_io_device)
+        self.experimental_io_device = experimental_io_device
+
+
+def load(export_dir: _Any, tags: _Any = None, options: LoadOptions | None = None) -> Loaded:
     """Loads a SavedModel."""
-    if options is not None:
-        raise NotImplementedError("options does not exist yet")
     tags = [tags] if isinstance(tags, str) else list(tags or [])
     return Loaded(_predictor.SavedModel(export_dir, tags))
 
@@ -340,5 +359,5 @@ def contains_saved_model(export_dir: _Any) -> bool:
                for name in ("saved_model.pb", "saved_model.pbtxt"))
 
 
-__all__ = ["DEFAULT_SERVING_SIGNATURE_DEF_KEY", "SERVING", "TRAINING", "contains_saved_model", "load", "save"]
+__all__ = ["DEFAULT_SERVING_SIGNATURE_DEF_KEY", "LoadOptions", "SERVING", "SaveOptions", "TRAINING", "contains_saved_model", "load", "save"]
 __getattr__ = _module_getattr(__name__)
