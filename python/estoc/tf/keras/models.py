@@ -533,7 +533,8 @@ class Model(_Layer):
         if class_weight is not None:
             raise NotImplementedError("train_on_batch: give sample_weight in place of class_weight")
         if not reset_metrics:
-            raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not exist yet")
+            raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not "
+                                      "exist yet")
         result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
         self._world_now().trained.add(self._network)
         return result
@@ -541,7 +542,8 @@ class Model(_Layer):
     def test_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, reset_metrics: bool = True,
                       return_dict: bool = False) -> _Any:
         if not reset_metrics:
-            raise NotImplementedError("test_on_batch: metrics are those of the batch; reset_metrics=False does not exist yet")
+            raise NotImplementedError("test_on_batch: metrics are those of the batch; reset_metrics=False does not "
+                                      "exist yet")
         return self._on_batch("est_network_test_on_batch", x, y, sample_weight, return_dict)
 
     # --- steps that are written in Python ---
@@ -775,7 +777,8 @@ class Model(_Layer):
         path = _os.fspath(filepath)
         _writable(path, overwrite)
         if signatures is not None or options is not None:
-            raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has both")
+            raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has "
+                                      "signatures")
         if path.endswith((".h5", ".keras", ".hdf5")) or save_format in ("h5", "keras"):
             raise NotImplementedError("models are saved as SavedModels; give a folder without .h5 or .keras")
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
