@@ -198,7 +198,8 @@ def number_like(value: float, like: Any) -> np.ndarray:
     return np.asarray(value, dtype=like)
 
 
-_FITS = {("f", "f"), ("i", "f"), ("u", "f"), ("b", "f"), ("i", "i"), ("u", "i"), ("i", "u"), ("b", "i"), ("b", "u"), ("u", "u")}
+_FITS = {("f", "f"), ("i", "f"), ("u", "f"), ("b", "f"), ("i", "i"), ("u", "i"), ("b", "i"), ("i", "u"), ("b", "u"),
+         ("u", "u")}
 
 
 def _string_array(array: np.ndarray, dtype: DType | None) -> np.ndarray:

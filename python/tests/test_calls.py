@@ -31,7 +31,8 @@ def test_calls():
 
 @pytest.mark.parametrize("call", [
     lambda: tf.pad(F, [[1, 1], [1, 1]], "REFLECT"), lambda: tf.gather(F[None], [[0]], batch_dims=1),
-    lambda: tf.nn.conv2d(DATA["f4"], DATA["k4"], 1, "SAME", dilations=2), lambda: tf.strings.as_string(1.5, precision=2),
+    lambda: tf.nn.conv2d(DATA["f4"], DATA["k4"], 1, "SAME", dilations=2),
+    lambda: tf.strings.as_string(1.5, precision=2),
     lambda: tf.nn.max_pool(DATA["f4"], 2, 2, "SAME", "NCHW"), lambda: tf.norm(F, 2, axis=[0, 1]),
     lambda: tf.Variable("a"), lambda: tf.Variable([1.0], shape=[None]), lambda: tf.Variable(1.0, validate_shape=False),
     lambda: tf.nn.embedding_lookup([F, F], [0])])
@@ -48,7 +49,8 @@ def test_fractions_are_not_lost(call):
         call()
 
 
-@pytest.mark.parametrize("call", [lambda: T([1]) + 2**40, lambda: tf.add(T([1]), 2**40), lambda: 300 - T([1], tf.uint8)])
+@pytest.mark.parametrize("call", [
+    lambda: T([1]) + 2**40, lambda: tf.add(T([1]), 2**40), lambda: 300 - T([1], tf.uint8)])
 def test_numbers_that_do_not_fit_are_refused(call):
     with pytest.raises(OverflowError, match="does not fit into"):
         call()

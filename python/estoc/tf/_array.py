@@ -80,8 +80,8 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     if delta == 0:
         raise InvalidArgumentError("Requires delta != 0: 0")
     if (limit - start) * np.sign(delta) < 0:
-        raise InvalidArgumentError(f"Requires start {'<' if delta > 0 else '>'}= limit when delta {'>' if delta > 0 else '<'}"
-                                   f" 0: {start}/{limit}")
+        signs = ("<=", ">") if delta > 0 else (">=", "<")
+        raise InvalidArgumentError(f"Requires start {signs[0]} limit when delta {signs[1]} 0: {start}/{limit}")
     return Tensor(np.arange(start, limit, delta).astype(kind.as_numpy_dtype))
 
 
@@ -118,7 +118,8 @@ def boolean_mask(tensor: "Tensor", mask: "Tensor", axis: int | None = None) -> N
     masked = tensor.shape[axis:axis + len(mask.shape)]
     if len(mask.shape) == 0:
         raise ValueError("mask cannot be scalar.")
-    if len(masked) != len(mask.shape) or any(None not in pair and pair[0] != pair[1] for pair in zip(masked, mask.shape)):
+    if len(masked) != len(mask.shape) or any(
+            None not in pair and pair[0] != pair[1] for pair in zip(masked, mask.shape)):
         raise ValueError(f"Shapes {tuple(masked)} and {tuple(mask.shape)} are incompatible")
     if len(mask.shape) > 1:
         head, tail = tensor.shape[:axis], tensor.shape[axis + len(mask.shape):]

@@ -473,8 +473,8 @@ def _getitem(self: Any, index: Any) -> Any:
         from ._array import boolean_mask
         return boolean_mask(self, index)
     if not all(_is_index(part) for part in (index if isinstance(index, tuple) else (index,))):
-        raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tensors of integers "
-                        f"are valid indices, got {index!r}")
+        raise TypeError("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tensors of "
+                        f"integers are valid indices, got {index!r}")
     if type(self) is Tensor and not tapes():
         index = _structure.map_structure(_plain_index, index)
         part = np.asarray(self._value[index], self._value.dtype)

@@ -21,14 +21,15 @@ check_numerics(tensor, message, name=None)
 clip_by_norm(t, clip_norm, axes=None, name=None)
 conv2d(input, filters, strides, padding, data_format='NHWC', dilations=None, name=None)
 elu(features, name=None)
+expand_dims(input, axis, name=None)
 gather(params, indices, validate_indices=None, axis=None, batch_dims=0, name=None)
 gather_nd(params, indices, batch_dims=0, name=None)
 identity(input, name=None)
 l2_loss(t, name=None)
 leaky_relu(features, alpha=0.2, name=None)
 log_softmax(logits, axis=None, name=None)
-matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_b=False, a_is_sparse=False, b_is_sparse=False, \
-output_type=None, name=None)
+matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_b=False, \
+a_is_sparse=False, b_is_sparse=False, output_type=None, name=None)
 matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None)
 max_pool2d(input, ksize, strides, padding, data_format='NHWC', name=None)
 ones_like(input, dtype=None, name=None)
@@ -115,7 +116,8 @@ class Binding:
     def bind(self, positional: tuple, named: dict) -> tuple[tuple, dict, Any]:
         """Arguments of the function, and the name that the result shall have."""
         if len(positional) > len(self.theirs):
-            raise TypeError(f"{self.name}() takes {len(self.theirs)} positional arguments but {len(positional)} were given")
+            raise TypeError(f"{self.name}() takes {len(self.theirs)} positional arguments but {len(positional)} were "
+                            "given")
         given = dict(zip(self.theirs, positional))
         for key, value in named.items():
             key = key if key in self.theirs else _EARLIER.get(key, key)
@@ -124,7 +126,8 @@ class Binding:
             if key in given:
                 raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
             given[key] = value
-        missing = [key for key, default in self.theirs.items() if default is inspect.Parameter.empty and key not in given]
+        missing = [key for key, default in self.theirs.items()
+                   if default is inspect.Parameter.empty and key not in given]
         if missing:
             raise TypeError(f"{self.name}() missing {len(missing)} required positional arguments: {', '.join(missing)}")
         title = given.pop("name", None)

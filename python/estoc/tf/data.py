@@ -369,9 +369,9 @@ class Dataset(Named, _data.Dataset):
         if not specs:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
         made = _merged(specs[0], specs[-1])
-        if any(spec.shape and spec.shape[0] is None for _, spec in self._components()):  # batches, the last one smaller
-            made = _nest.map_structure(lambda spec: TensorSpec((None, *spec.shape[1:]), spec.dtype) if spec.shape else
-                                       spec, made)
+        if any(len(spec.shape) and spec.shape[0] is None for _, spec in self._components()):  # the last batch is smaller
+            made = _nest.map_structure(lambda spec: TensorSpec((None, *spec.shape[1:]), spec.dtype) if len(spec.shape)
+                                       else spec, made)
         return self._sized(_data.Dataset.map(self, call, made), lambda n: n)
 
     def filter(self, predicate: Callable, name: str | None = None) -> "Dataset":

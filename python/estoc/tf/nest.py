@@ -32,7 +32,8 @@ def map_structure(func: _Callable, *structure: _Any, **named: _Any) -> _Any:
     """func of the leaves of structures that are alike."""
     unknown = named.keys() - {"check_types", "expand_composites"}
     if unknown:
-        raise ValueError(f"Only valid keyword arguments are `check_types` and `expand_composites`, got {sorted(unknown)}")
+        raise ValueError("Only valid keyword arguments are `check_types` and `expand_composites`, got "
+                         f"{sorted(unknown)}")
     if not callable(func) or not structure:
         raise TypeError("map_structure takes a function and at least one structure")
     for other in structure[1:]:

@@ -217,11 +217,11 @@ class _Function:
 
     def _no_rows(self, inputs: dict) -> dict:
         """What an empty batch gives, as a replica may get one; {}: there are rows, or shapes are not known."""
-        shapes = {name: spec.shape for name, spec in self._predictor.outputs.items()}
+        shapes = {name: tuple(spec.shape or ()) for name, spec in self._predictor.outputs.items()}
         if not any(array.ndim > 0 and array.shape[0] == 0 for array in inputs.values()) or not all(
                 shape and shape[0] is None and None not in shape[1:] for shape in shapes.values()):
             return {}
-        return {name: _np.empty((0,) + tuple(shapes[name][1:]), spec.dtype.as_numpy_dtype)
+        return {name: _np.empty((0,) + shapes[name][1:], spec.dtype.as_numpy_dtype)
                 for name, spec in self._predictor.outputs.items()}
 
     def __repr__(self) -> str:

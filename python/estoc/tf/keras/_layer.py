@@ -282,7 +282,8 @@ class Layer(Recorded, Named):
         """A variable of this layer. The default initializer is Glorot uniform for floats, else zeros."""
         if constraint is not None:
             raise NotImplementedError("add_weight: constraint does not exist yet")
-        for key in named.keys() - {"use_resource", "synchronization", "aggregation", "caching_device", "experimental_autocast"}:
+        for key in named.keys() - {"use_resource", "synchronization", "aggregation", "caching_device",
+                                   "experimental_autocast"}:
             raise TypeError(f"add_weight() got an unexpected keyword argument '{key}'")
         here()
         keep = Keep()

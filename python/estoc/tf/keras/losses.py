@@ -96,8 +96,8 @@ def _reduced(each: _Node, weights: _Any, reduction: str) -> _Node:
     if weights is not None:
         weights = _as_node(weights, graph, each.dtype)
         if each.shape == () and weights.shape != ():
-            raise ValueError(f"sample_weight has the shape {weights.shape}, but vectors are one example; give labels and "
-                             "predictions a last axis")
+            raise ValueError(f"sample_weight has the shape {weights.shape}, but vectors are one example; give labels "
+                             "and predictions a last axis")
     members = {} if weights is None else {"weights": weights._c}
     node = _Node(graph, _lib.est_loss_reduce(each._c, keep.options("est_loss_options", reduction=number, **members)))
     graph.check()

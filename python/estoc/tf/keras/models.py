@@ -593,7 +593,8 @@ class Model(_Layer):
         if class_weight is not None:
             raise NotImplementedError("train_on_batch: give sample_weight in place of class_weight")
         if not reset_metrics:
-            raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not exist yet")
+            raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not "
+                                      "exist yet")
         result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
         self._world_now().trained.add(self._network)
         return result
@@ -601,7 +602,8 @@ class Model(_Layer):
     def test_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, reset_metrics: bool = True,
                       return_dict: bool = False) -> _Any:
         if not reset_metrics:
-            raise NotImplementedError("test_on_batch: metrics are those of the batch; reset_metrics=False does not exist yet")
+            raise NotImplementedError("test_on_batch: metrics are those of the batch; reset_metrics=False does not "
+                                      "exist yet")
         return self._on_batch("est_network_test_on_batch", x, y, sample_weight, return_dict)
 
     # --- steps that are written in Python ---
@@ -855,7 +857,8 @@ class Model(_Layer):
         path = _os.fspath(filepath)
         _writable(path, overwrite)
         if signatures is not None or options is not None:
-            raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has both")
+            raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has "
+                                      "signatures")
         if _files.is_file(path, save_format):
             with _files.packing(path) as folder:
                 self.save_weights(_os.path.join(folder, _WEIGHTS))

@@ -54,11 +54,6 @@ _MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature"
           "is_inf": "math.is_inf", "is_finite": "math.is_finite", "log1p": "math.log1p", "expm1": "math.expm1",
           "erf": "math.erf", "global_norm": "linalg.global_norm", "unsorted_segment_sum": "math.unsorted_segment_sum",
           "py_func": "numpy_function"}
-#: Arguments that have other names in TensorFlow 2.
-_REDUCED = {"keep_dims": "keepdims", "reduction_indices": "axis"}
-_RENAMED = {**{f"reduce_{kind}": _REDUCED for kind in ("all", "any", "max", "mean", "min", "prod", "sum")},
-            "argmax": {"dimension": "axis"}, "argmin": {"dimension": "axis"}, "expand_dims": {"dim": "axis"},
-            "squeeze": {"squeeze_dims": "axis"}, "norm": {"keep_dims": "keepdims"}, "py_func": {"stateful": None}}
 
 
 def _take(tf: "dict[str, _Any]") -> None:
@@ -71,8 +66,8 @@ def _take(tf: "dict[str, _Any]") -> None:
                 break
         if found is not None:
             globals()[name] = found
-    for name, names in _RENAMED.items():
-        globals()[name] = _renamed(globals().get(name) or tf[name], **names)
+    globals()["norm"] = _renamed(tf["norm"], keep_dims="keepdims")
+    globals()["py_func"] = _renamed(globals()["py_func"], stateful=None)
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
     globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
     globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])
