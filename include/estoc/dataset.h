@@ -367,8 +367,8 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_cache(est_dataset *dataset, cons
 EST_API EST_MUST_CHECK est_dataset *est_dataset_prefetch(est_dataset *dataset, int64_t n);
 
 /* The same for up to n elements (at most 1000) in the memory of a device, "/gpu:0", from which a session that computes
- * there takes them (estoc/devices.h); "/cpu:0": est_dataset_prefetch. Floats, bytes and truth values are copied; strings,
- * ragged rows and integers, which may be shapes, stay with the host. It must be the last stage. */
+ * there takes them (estoc/devices.h); "/cpu:0": est_dataset_prefetch. Floats, bytes and truth values are copied;
+ * strings, ragged rows and integers, which may be shapes, stay with the host. It must be the last stage. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_prefetch_to_device(est_dataset *dataset, const char *device, int64_t n);
 
 #ifdef __cplusplus

@@ -14,8 +14,8 @@
  *       operations of the host, which are not pinned, run on the host too: going to a device and back costs more.
  *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
  *       on a device are known before a step. Integers that are compared or cast to floats, and nothing else, are no
- *       shapes; those that follow from shapes, as Shape, are known where they are used. Sparse gradients, which shrink where ids occur twice, are padded instead, if nothing but updates on the
- *       device takes them. */
+ *       shapes; those that follow from shapes, as Shape, are known where they are used. Sparse gradients, which shrink
+ *       where ids occur twice, are padded instead, if nothing but updates on the device takes them. */
 #ifndef EST_RUNTIME_LOCAL_DEVICES_H
 #define EST_RUNTIME_LOCAL_DEVICES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prefetch_to_device, on a far device: the same elements in its memory, at few addresses; positions with what was copied
- * ahead; steps that take them where they lie. */
+ * prefetch_to_device, on a far device: the same elements in its memory, at few addresses; positions with what was
+ * copied ahead; steps that take them where they lie. */
 #include <stdio.h>
 #include <string.h>
 
