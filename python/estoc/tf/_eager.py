@@ -347,7 +347,7 @@ def dispatch(function: Callable, positional: tuple, named: dict, convert: Callab
     return function(*(unwrap(value) for value in positional), **{key: unwrap(value) for key, value in named.items()})
 
 
-_OF_ANOTHER_TYPE = {"condition", "indices", "mask", "segment_ids", "ids", "targets", "classes"}
+_OF_ANOTHER_TYPE = {"condition", "indices", "mask", "segment_ids", "ids", "targets", "classes", "y_true"}
 
 
 def eager(function: Callable, name: str | None = None) -> Callable:
