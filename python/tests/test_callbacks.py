@@ -469,13 +469,26 @@ INTERRUPTED = {
             joining.set()
             coordinator.join()
     """,
+    "a worker that waits for another": """
+        other = socket.create_server(("127.0.0.1", 0))
+        with socket.create_server(("127.0.0.1", 0)) as own:
+            addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (own, other)]
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}})
+        def send():
+            other.accept()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=send, daemon=True).start()
+        with tf.distribute.MultiWorkerMirroredStrategy().scope():
+            v = tf.Variable(1.0)
+        tf.function(lambda: v.assign_add(1.0))()
+    """,
 }
 
 
 @pytest.mark.parametrize("name", sorted(INTERRUPTED))
 def test_ctrl_c(name):
     program = "\n".join([
-        "import itertools, os, signal, threading", "import numpy as np", "import estoc, estoc.tf as tf",
+        "import itertools, json, os, signal, socket, threading", "import numpy as np", "import estoc, estoc.tf as tf",
         "signal.signal(signal.SIGINT, signal.default_int_handler)", "try:",
         textwrap.indent(textwrap.dedent(INTERRUPTED[name]), "    "), "except KeyboardInterrupt:", "    print('stopped')"])
     done = subprocess.run([sys.executable, "-c", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -135,24 +135,80 @@ def test_several_outputs_need_several_labels():
         model.fit(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32), verbose=0)
 
 
-def test_validation_arrays_in_a_step_of_ones_own():
-    class Own(tf.keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.dense = tf.keras.layers.Dense(1)
+class OwnStep(tf.keras.Model):
+    """A model whose loop is Python's; `seen` has what its step could see of its batches."""
 
-        def call(self, x):
-            return self.dense(x)
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(1)
+        self.seen = []
 
-        def train_step(self, batch):
-            return super().train_step(batch)
+    def call(self, x):
+        return self.dense(x)
 
-    x, y = data()
-    model = Own()
+    def train_step(self, batch):
+        self.seen.append(tf.executing_eagerly())
+        return super().train_step(batch)
+
+
+class Order(tf.keras.callbacks.Callback):
+    def __init__(self):
+        self.calls = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.calls.append(("begin", batch))
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.calls.append(("end", batch))
+
+
+@pytest.mark.parametrize("given", [{"validation_data": slice(48, None)}, {"validation_split": 0.25}])
+def test_held_out_rows_in_a_loop_of_python(given):
+    x, y = data(64)
+    model, order = OwnStep(), Order()
     model.compile("sgd", "mse")
-    history = model.fit(x, y, batch_size=8, verbose=0, validation_data=(x[:10], y[:10])).history
-    assert history["val_loss"][0] == pytest.approx(
-        np.mean(np.square(model.predict(x[:10], verbose=0) - y[:10])), rel=1e-4)
+    held = slice(48, None)
+    rows, more = ((x, y), given) if "validation_split" in given else (
+        (x[:48], y[:48]), {"validation_data": (x[held], y[held])})
+    history = model.fit(*rows, batch_size=16, epochs=4, verbose=0, validation_freq=2, callbacks=[order], **more).history
+    assert {name: len(values) for name, values in history.items()} == {"loss": 4, "val_loss": 2}
+    assert order.calls == [(when, n) for n in range(3) for when in ("begin", "end")] * 4
+    assert history["val_loss"][1] == pytest.approx(
+        np.mean(np.square(model.predict(x[held], verbose=0) - y[held])), rel=1e-4)
+
+
+def test_steps_run_eagerly():
+    x, y = data(64)
+    model, traced = OwnStep(), OwnStep()
+    model.compile("sgd", "mse", run_eagerly=True)
+    traced.compile("sgd", "mse")
+    model(x[:1]), traced(x[:1])
+    traced.set_weights(model.get_weights())
+    losses = [each.fit(x, y, batch_size=16, epochs=2, shuffle=False, verbose=0).history["loss"] for each in (model, traced)]
+    assert model.seen == [True] * 2 * len(x[::16]) and traced.seen == [False]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    with pytest.warns(UserWarning, match="run_eagerly"):
+        plain = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        plain.compile("sgd", "mse", run_eagerly=True)
+        plain.fit(x, y, verbose=0)
+
+
+def test_files_of_this_package_say_so(tmp_path):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    with pytest.warns(UserWarning, match="w.h5 is an archive of this package"):
+        model.save_weights(str(tmp_path / "w.h5"))
+
+
+def test_arguments_that_a_loop_does_not_have():
+    x, y = data(64)
+    model = OwnStep()
+    model.compile("sgd", "mse")
+    with pytest.raises(NotImplementedError, match="class_weight"):
+        model.fit(x, y, class_weight={0: 1.0}, verbose=0)
+    plain = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    plain.compile("sgd", "mse")
+    with pytest.raises(NotImplementedError, match="validation_batch_size"):
+        plain.fit(x, y, validation_split=0.5, validation_batch_size=3, verbose=0)
 
 
 def test_a_history_has_what_was_measured():

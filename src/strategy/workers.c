@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/argument.h"
 #include "base/options.h"
+#include "base/signals.h"
 #include "strategy/run.h"
 
 struct est_workers {
@@ -66,6 +67,8 @@ est_communicator *est_workers_communicator(const est_workers *workers)
 
 est_status est_workers_join(est_workers *workers, est_session *session, int64_t *step)
 {
+    est_status status;
+
     EST_REQUIRE(workers);
     EST_REQUIRE(session);
     EST_REQUIRE(step);
@@ -73,18 +76,26 @@ est_status est_workers_join(est_workers *workers, est_session *session, int64_t 
         return est_fail(EST_INVALID_ARGUMENT, "est_workers_join: step %" PRId64 "; pass -1 for no variables, or more",
                         *step);
     }
-    EST_TRY(est_run_share(&workers->run, session, step));
-    return workers->run.over ? est_fail(EST_OUT_OF_RANGE, "the job is over: another worker has ended it") : EST_OK;
+    est_signals_catch();
+    status = est_run_share(&workers->run, session, step);
+    if (status == EST_OK && workers->run.over)
+        status = est_fail(EST_OUT_OF_RANGE, "the job is over: another worker has ended it");
+    est_signals_release(status);
+    return status;
 }
 
 /* The first of the workers ends the job. The others take part in views until they hear of that, or become the first. */
 est_status est_workers_end(est_workers *workers, est_session *session, int64_t step)
 {
-    est_run *run;
+    est_run   *run;
+    est_status status = EST_OK;
 
     EST_REQUIRE(workers);
     EST_REQUIRE(session);
     run = &workers->run;
-    while (!run->over && !run->leads) EST_TRY(est_run_share(run, session, &step));
-    return est_run_end(run);
+    est_signals_catch();
+    while (status == EST_OK && !run->over && !run->leads) status = est_run_share(run, session, &step);
+    if (status == EST_OK) status = est_run_end(run);
+    est_signals_release(status);
+    return status;
 }

@@ -18,6 +18,7 @@ from ... import errors as _errors
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
 from ..._lib import check as _check
+from ..._lib import check_signals as _check_signals
 from ..._lib import ffi as _ffi
 from ..._lib import here as _here
 from ..._lib import lib as _lib
@@ -673,7 +674,7 @@ class _WorkersWorld(_world.World):
 
     def _join(self, session: _Any) -> None:
         number = _ffi.new("int64_t *", self._step_number)
-        _check(_lib.est_workers_join(self._joined, session, number))
+        _check_signals(_lib.est_workers_join(self._joined, session, number))
         self._step_number = int(number[0])
 
     def run(self, step: _Any, values: list) -> list:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import warnings
 import zipfile
 from typing import Any, Iterator
 
@@ -35,6 +36,8 @@ def packing(path: Any) -> Iterator[str]:
                     full = os.path.join(root, name)
                     archive.write(full, os.path.relpath(full, folder))
         os.replace(made, path)
+    warnings.warn(f"{os.path.basename(path)} is an archive of this package, which TensorFlow does not read; it reads "
+                  "checkpoints and SavedModels, which names without .keras and .h5 make", stacklevel=4)
 
 
 @contextlib.contextmanager

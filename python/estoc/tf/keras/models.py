@@ -284,7 +284,7 @@ class Model(_Layer):
         d = self.__dict__
         d["optimizer"] = _optimizers.get(optimizer)
         d["loss"] = loss
-        d["_compiled"] = _Compiled(loss, metrics, weighted_metrics, loss_weights)
+        d["_compiled"] = _Compiled(loss, metrics, weighted_metrics, loss_weights, bool(run_eagerly))
         if self._network is not None:
             self._compile_network()
 
@@ -422,8 +422,18 @@ class Model(_Layer):
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
         if self._is_traced("train_step"):
-            return self._fit_traced(x, y, batch_size, epochs, callbacks, validation_data, sample_weight, initial_epoch,
-                                    steps_per_epoch, verbose, shuffle)
+            if class_weight is not None:
+                raise NotImplementedError("class_weight where train_step is overridden, or a metric is written in "
+                                          "Python, does not exist yet; give sample_weight")
+            if validation_data is None and validation_split:
+                (x, y, sample_weight), validation_data = _split_rows((x, y, sample_weight), validation_split)
+            held = None if validation_data is None else self._held_out(validation_data, validation_batch_size or batch_size)
+            return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
+                                    initial_epoch, steps_per_epoch, validation_steps, validation_freq, verbose)
+        if validation_batch_size not in (None, batch_size or 32):
+            raise NotImplementedError("validation_batch_size is batch_size; another one does not exist yet")
+        if self._compiled is not None and self._compiled.run_eagerly:
+            _warnings.warn("run_eagerly holds for a train_step that is overridden; the others run in C")
         keep = _Keep()
         self._need_compiled()
         rows = _rows_of(self, x, y, sample_weight)
@@ -672,24 +682,37 @@ class Model(_Layer):
             self._steps[what] = _Function(lambda iterator: method(next(iterator)))
         return self._steps[what]
 
-    def _pass(self, what: str, batches: _Any, steps: int | None, each: _Any) -> dict:
+    def _pass(self, what: str, batches: _Any, steps: int | None = None, begin: _Any = lambda n: None,
+              end: _Any = lambda n, logs: None) -> dict:
+        """Runs a step on every batch; begin(n) and end(n, logs) are called around each."""
         logs: dict = {}
         iterator, n = iter(batches), 0
-        step = self._step(what)
         from ...errors import OutOfRangeError
+        known = int(batches.cardinality())
+        steps = known if steps is None and known >= 0 else steps
         while steps is None or n < steps:
+            begin(n)
             try:
-                concrete, leaves = step.concrete((iterator,), {}, self._world_now())
-                logs = concrete.run(leaves)
-            except OutOfRangeError:
+                logs = self._run_step(what, iterator)
+            except (OutOfRangeError, StopIteration):
                 break
-            each(n, logs)
+            end(n, logs)
             n += 1
         return {name: float(value) for name, value in (logs or {}).items()}
 
-    def _fit_traced(self, x: _Any, y: _Any, batch_size: _Any, epochs: int, callbacks: _Any, validation_data: _Any,
-                    sample_weight: _Any, initial_epoch: int, steps: int | None, verbose: _Any,
-                    shuffle: bool) -> _callbacks.History:
+    def _run_step(self, what: str, iterator: _Any) -> dict:
+        if self._compiled is not None and self._compiled.run_eagerly:
+            return getattr(self, what)(next(iterator))
+        concrete, leaves = self._step(what).concrete((iterator,), {}, self._world_now())
+        return concrete.run(leaves)
+
+    def _held_out(self, validation_data: _Any, batch_size: int | None) -> _Any:
+        held, labels, weights = (validation_data, None, None) if isinstance(validation_data, _data.Dataset) else \
+            _three(validation_data)
+        return self._batches(held, labels, batch_size, weights, False)
+
+    def _fit_traced(self, batches: _Any, epochs: int, callbacks: _Any, held: _Any, initial_epoch: int, steps: int | None,
+                    validation_steps: int | None, validation_freq: int, verbose: _Any) -> _callbacks.History:
         self._need_compiled()
         given = _structure.flatten(callbacks) if callbacks is not None else []
         for callback in given:
@@ -698,7 +721,17 @@ class Model(_Layer):
                                           "train_step; write it as a subclass of tf.keras.callbacks.Callback")
             callback.set_params({"epochs": epochs, "steps": steps, "verbose": verbose})
             callback.set_model(self)
-        batches = self._batches(x, y, batch_size, sample_weight, shuffle)
+        begins = [callback for callback in given if callback._overrides("on_train_batch_begin", "on_batch_begin")]
+        ends = [callback for callback in given if callback._overrides("on_train_batch_end", "on_batch_end")]
+
+        def begin(n: int) -> None:
+            for callback in begins:
+                callback.on_train_batch_begin(n, {})
+
+        def end(n: int, logs: dict) -> None:
+            for callback in ends:
+                callback.on_train_batch_end(n, {name: float(value) for name, value in logs.items()})
+
         history = _callbacks.History()
         for callback in given:
             callback.on_train_begin({})
@@ -706,21 +739,11 @@ class Model(_Layer):
             self.reset_metrics()
             for callback in given:
                 callback.on_epoch_begin(epoch, {})
-
-            def each(n: int, logs: dict) -> None:
-                for callback in given:
-                    callback.on_train_batch_end(n, {name: float(value) for name, value in logs.items()})
-
-            logs = self._pass("train_step", batches, steps, each if any(
-                callback._overrides("on_train_batch_end", "on_batch_end") for callback in given) else
-                lambda n, logs: None)
-            if validation_data is not None:
-                if not isinstance(validation_data, _data.Dataset):
-                    held, labels, weights = _three(validation_data)
-                    validation_data = self._batches(held, labels, batch_size, weights, False)
+            logs = self._pass("train_step", batches, steps, begin, end)
+            if held is not None and (epoch + 1) % validation_freq == 0:
                 self.reset_metrics()
-                found = self._pass("test_step", validation_data, None, lambda n, logs: None)
-                logs.update({f"val_{name}": value for name, value in found.items()})
+                logs.update({f"val_{name}": value
+                             for name, value in self._pass("test_step", held, validation_steps).items()})
             for callback in given:
                 callback.on_epoch_end(epoch, logs)
             history.epoch.append(epoch)
@@ -738,8 +761,7 @@ class Model(_Layer):
     def _evaluate_traced(self, x: _Any, y: _Any, batch_size: _Any, sample_weight: _Any, steps: int | None,
                          return_dict: bool) -> _Any:
         self.reset_metrics()
-        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps,
-                           lambda n, logs: None)
+        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps)
         return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
 
     def reset_metrics(self) -> None:
@@ -905,6 +927,14 @@ def _differ(kind: tuple, built: tuple | None) -> bool:
     return any(want is not None and have != want for have, want in zip(shape, wanted))
 
 
+def _split_rows(parts: tuple, held: float) -> tuple:
+    """The first rows of arrays, and the last ones, which are held out."""
+    arrays = _structure.map_structure(lambda part: part if part is None else _np.asarray(part), parts)
+    count = int(len(next(part for part in _structure.flatten(arrays) if part is not None)) * (1 - held))
+    return tuple(_structure.map_structure(lambda part: part if part is None else part[rows], arrays)
+                 for rows in (slice(None, count), slice(count, None)))
+
+
 def _three(data: _Any) -> tuple:
     data = tuple(data)
     return data + (None,) * (3 - len(data)) if len(data) < 3 else data
@@ -929,7 +959,8 @@ def _scaled(loss: _Any, weight: float) -> _Any:
 class _Compiled:
     """What compile was given: a loss and metrics for every output, or for each by its name or its place."""
 
-    def __init__(self, loss: _Any, metrics: _Any, weighted: _Any, loss_weights: _Any):
+    def __init__(self, loss: _Any, metrics: _Any, weighted: _Any, loss_weights: _Any, run_eagerly: bool = False):
+        self.run_eagerly = run_eagerly
         self.given = loss if isinstance(loss, (list, tuple, dict)) else _losses._as_loss(loss)
         self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
         self.metrics = _list(metrics)
