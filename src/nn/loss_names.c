@@ -42,14 +42,14 @@ static est_node at_least(est_node x, double low)
     return est_maximum(x, est_scalar(x.graph, est_node_dtype(x), low));
 }
 
-/* A formula of labels and predictions, which Keras broadcasts. */
+/* A formula of labels and predictions. */
 typedef est_node (*formula_fn)(const est_loss *self, est_node labels, est_node predictions);
 
-/* Whether labels of the predictions' rank have one value where those have several, which the formulas broadcast. */
+/* Whether numbers of the predictions' rank have one value where those have several, which Keras broadcasts. */
 static bool broadcasts(est_node labels, est_node predictions)
 {
     const est_shape *from = est_node_shape(labels), *to = est_node_shape(predictions);
-    bool             fits = from != NULL && from->rank > 0 && from->rank == to->rank;
+    bool             fits = est_node_dtype(labels) != EST_STRING && from->rank > 0 && from->rank == to->rank;
 
     for (int i = 0; fits && i < from->rank; i++) {
         fits = from->dim[i] < 0 || to->dim[i] < 0 || from->dim[i] == to->dim[i] || from->dim[i] == 1;
@@ -61,7 +61,8 @@ static est_node each_of(const est_loss *self, est_node labels, est_node predicti
 {
     if (!is_built(predictions)) return predictions;
     predictions = rows_of(predictions);
-    labels      = est_nn_align_weights(labels, predictions);
+    if (est_node_dtype(labels) != EST_STRING) labels = est_nn_align_weights(labels, predictions);
+    if (!is_built(predictions)) return predictions;
     if (!broadcasts(labels, predictions) && !est_loss_align(&labels, predictions)) return failed(predictions);
     return formula(self, labels, predictions);
 }

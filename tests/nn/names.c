@@ -302,6 +302,27 @@ TEST(loss_shapes)
     nn_end(&t);
 }
 
+/* One label for several predictions of a row, as Keras has it. */
+TEST(labels_are_broadcast)
+{
+    nn_test  t = nn_begin(1);
+    est_node l = nn_const(t.graph, EST_SHAPE(2, 1), NN_VALUES(1, 2));
+    est_node p = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(1, 3, 2, 5)), got[2];
+    est_loss loss;
+    double   value[2];
+
+    assert_ok(est_loss_by_name("mse", &loss));
+    got[0] = loss.each(&loss, l, p);
+    got[1] = loss.each(&loss, est_reshape(l, EST_I64S(2)), p);
+    nn_ready(&t);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(nn_fetch(&t, got[i], value, 2), 2);
+        assert_near(value[0], 2, 0);
+        assert_near(value[1], 4.5, 0);
+    }
+    nn_end(&t);
+}
+
 TEST(shapes_that_do_not_fit)
 {
     nn_test  t = nn_begin(1);
@@ -316,7 +337,7 @@ TEST(shapes_that_do_not_fit)
 
     t = nn_begin(1);
     assert_ok(est_loss_by_name("mse", &loss));
-    (void)loss.each(&loss, nn_const(t.graph, EST_SHAPE(ROWS), classes),
+    (void)loss.each(&loss, nn_const(t.graph, EST_SHAPE(1, ROWS), classes),
                     nn_const(t.graph, EST_SHAPE(ROWS, COLS), shares));
     assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "of one shape"));
