@@ -193,6 +193,19 @@ def test_steps_run_eagerly():
         plain.fit(x, y, verbose=0)
 
 
+def test_save_spec(tmp_path):
+    x, y = data()
+    model = OwnStep()
+    assert model.save_spec() is None
+    model.compile("sgd", "mse")
+    model.fit(x, y, verbose=0)
+    (spec,), named = model.save_spec()
+    assert spec == tf.TensorSpec([None, 4], tf.float32) and named == {}
+    model.save(str(tmp_path / "m"), options=tf.saved_model.SaveOptions(experimental_io_device="/job:localhost"))
+    with pytest.raises(TypeError, match="SaveOptions"):
+        model.save(str(tmp_path / "m"), options=3)
+
+
 def test_files_of_this_package_say_so(tmp_path):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
     with pytest.warns(UserWarning, match="w.h5 is an archive of this package"):

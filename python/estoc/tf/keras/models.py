@@ -878,9 +878,10 @@ class Model(_Layer):
         """Writes a SavedModel; to a name that ends with .keras or .h5 as one file of this package."""
         path = _os.fspath(filepath)
         _writable(path, overwrite)
-        if signatures is not None or options is not None:
-            raise NotImplementedError("Model.save: signatures and options do not exist yet; tf.saved_model.save has "
-                                      "signatures")
+        if signatures is not None:
+            raise NotImplementedError("Model.save: signatures do not exist yet; tf.saved_model.save has them")
+        if options is not None and not hasattr(options, "experimental_io_device"):
+            raise TypeError(f"Model.save: options are a tf.saved_model.SaveOptions, not {type(options).__name__}")
         if _files.is_file(path, save_format):
             with _files.packing(path) as folder:
                 self.save_weights(_os.path.join(folder, _WEIGHTS))
@@ -889,6 +890,16 @@ class Model(_Layer):
         self._need_graph("save to a folder")
         _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
         self._save_config(path, include_optimizer)
+
+    def save_spec(self, dynamic_batch: bool = True) -> tuple | None:
+        """The arguments of call, as TensorSpecs: (positional, named); None: they are not known yet."""
+        if not dynamic_batch:
+            raise NotImplementedError("save_spec: models take batches of any size")
+        known = self._known_inputs()
+        if known is None:
+            return None
+        specs = [_data.TensorSpec((None, *tuple(shape)[1:]), dtype, name) for name, dtype, shape in known]
+        return (specs[0] if len(specs) == 1 else specs,), {}
 
     def export(self, filepath: _Any) -> None:
         """Writes a SavedModel for prediction only."""
