@@ -193,6 +193,18 @@ def test_steps_run_eagerly():
         plain.fit(x, y, verbose=0)
 
 
+@pytest.mark.parametrize("given", [{}, {"mean": [2.0], "variance": [1.0]}])
+def test_a_normalization_in_a_file(tmp_path, given):
+    x = np.float32([[1], [2], [6]])
+    layer = tf.keras.layers.Normalization(axis=-1, **given)
+    if not given:
+        layer.adapt(x)
+    model = tf.keras.Sequential([tf.keras.Input((1,)), layer, tf.keras.layers.Dense(1)])
+    model.save(str(tmp_path / "m.keras"))
+    again = tf.keras.models.load_model(str(tmp_path / "m.keras"))
+    np.testing.assert_array_equal(again.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
 def test_save_spec(tmp_path):
     x, y = data()
     model = OwnStep()

@@ -120,7 +120,7 @@ def encode(value: Any, reference: Callable[[Any], Any] = lambda value: None) -> 
     if hasattr(value, "_keras_name"):
         return value._keras_name
     if isinstance(value, Recorded):
-        value = value.__dict__.get("_given", value)  # the legacy optimizer that one of a loop was made of
+        value = value.__dict__.get("_made_of", value)  # the legacy optimizer that one of a loop was made of
         if not isinstance(value, Recorded):
             raise Unknown(f"{value!r} is no object of Keras")
         if _describes_itself(value):

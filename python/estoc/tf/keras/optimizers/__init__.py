@@ -490,7 +490,7 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     optimizer.momentum, optimizer.centered = getattr(given, "_momentum", 0.0), getattr(given, "_centered", False)
     Optimizer.__init__(optimizer, make, rate, type(given).__name__, **getattr(given, "_clipping", {}))
     optimizer._legacy = True
-    optimizer._given = given
+    optimizer._made_of = given
     return optimizer
 
 
