@@ -251,7 +251,7 @@ static const char wide_and_deep_host[] =
 /* The steps go to the GPU once each. */
 TEST(wide_and_deep_model)
 {
-    est_columns   *set = est_columns_create();
+    est_columns   *set;
     est_estimator *here, *there;
     est_metrics   *a, *b;
     char           base[64], dir[2][160];
@@ -260,6 +260,7 @@ TEST(wide_and_deep_model)
     if (!has_gpu()) skip();
     est_test_dir(base);
     for (int i = 0; i < 2; i++) (void)snprintf(dir[i], sizeof dir[i], "%s/%d", base, i);
+    set   = est_columns_create();
     here  = wide_and_deep(set, dir[0], "/cpu:0");
     there = wide_and_deep(set, dir[1], "/gpu:0");
     assert_ok(est_train(here, EST_TRAIN_OPTIONS(.input_fn = people, .steps = 5)));
