@@ -590,6 +590,12 @@ static void try_seeds(uint64_t begin, uint64_t end, const est_session_options *o
 
 #define SEEDS (EST_TEST_SANITIZED ? 60 : 120) /* the others, as long a search as one likes: main */
 
+/* Whether the plans made use of something as often as more than n times in 120 programs. */
+static bool often(int used, int n)
+{
+    return used * 120 > n * SEEDS;
+}
+
 /* --- tests -------------------------------------------------------------------------------------------------------- */
 
 TEST(plans_compute_what_the_program_says)
@@ -598,7 +604,8 @@ TEST(plans_compute_what_the_program_says)
 
     try_seeds(1, SEEDS, EST_SESSION(.threads = 1), &s);
     if (est_far_device_is_used()) return; /* what they make use of is in the plans of the device */
-    assert_true(s.inplace > 50 && s.heap > 10 && s.copies > 10 && s.dynamic > 50 && s.fused > 10);
+    assert_true(often(s.inplace, 50) && often(s.heap, 10) && often(s.copies, 10) && often(s.dynamic, 50));
+    assert_true(often(s.fused, 10));
 }
 
 TEST(with_threads_too)
@@ -607,7 +614,7 @@ TEST(with_threads_too)
 
     try_seeds(1, SEEDS, EST_SESSION(.threads = 3), &s);
     if (est_far_device_is_used()) return;
-    assert_true(s.lanes > 100);
+    assert_true(often(s.lanes, 100));
 }
 
 TEST(without_passes_too)
