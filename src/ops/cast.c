@@ -41,18 +41,20 @@ static void cast_grad(est_grad *g)
         }                                                                                                              \
     }
 #define FLOAT_TO_U8(x) ((x) >= 2147483648.0 || !((x) > 0) ? 0 : (x) > 255 ? 255 : (x))
-#define CASTS_FROM(FROM, to_u8)                                                                                        \
+#define FLOAT_TO_INT(x, least)                                                                                         \
+    ((x) >= (least) && (x) < -(least) ? (x) : (least)) /* also NaN, as in TensorFlow on x86 */
+#define CASTS_FROM(FROM, to_i32, to_i64, to_u8)                                                                        \
     CAST_LOOP(FROM, float, x)                                                                                          \
     CAST_LOOP(FROM, double, x)                                                                                         \
-    CAST_LOOP(FROM, int32_t, x)                                                                                        \
-    CAST_LOOP(FROM, int64_t, x)                                                                                        \
+    CAST_LOOP(FROM, int32_t, to_i32)                                                                                   \
+    CAST_LOOP(FROM, int64_t, to_i64)                                                                                   \
     CAST_LOOP(FROM, uint8_t, to_u8)                                                                                    \
     CAST_LOOP(FROM, bool, x != 0)
-CASTS_FROM(float, FLOAT_TO_U8(x))
-CASTS_FROM(double, FLOAT_TO_U8(x))
-CASTS_FROM(int32_t, x)
-CASTS_FROM(int64_t, x)
-CASTS_FROM(uint8_t, x)
+CASTS_FROM(float, FLOAT_TO_INT(x, -0x1p31f), FLOAT_TO_INT(x, -0x1p63f), FLOAT_TO_U8(x))
+CASTS_FROM(double, FLOAT_TO_INT(x, -0x1p31), FLOAT_TO_INT(x, -0x1p63), FLOAT_TO_U8(x))
+CASTS_FROM(int32_t, x, x, x)
+CASTS_FROM(int64_t, x, x, x)
+CASTS_FROM(uint8_t, x, x, x)
 
 #define DTYPES 6
 

@@ -15,6 +15,31 @@ template <> struct cast_to<bool> {
         return x != 0;
     }
 };
+/* A float that no integer holds, also NaN, becomes the least one, as on the CPU. */
+template <typename To> struct cast_to_int {
+    template <typename From> __device__ To operator()(From x) const
+    {
+        return (To)x;
+    }
+    __device__ To operator()(float x) const
+    {
+        return held(x);
+    }
+    __device__ To operator()(double x) const
+    {
+        return held(x);
+    }
+    template <typename From> static __device__ To held(From x)
+    {
+        const From least = (From)(sizeof(To) == 4 ? -0x1p31 : -0x1p63);
+
+        return (To)(x >= least && x < -least ? x : least);
+    }
+};
+template <> struct cast_to<int32_t> : cast_to_int<int32_t> {
+};
+template <> struct cast_to<int64_t> : cast_to_int<int64_t> {
+};
 
 template <typename From> static int launch(const est_call *c)
 {

@@ -9,6 +9,12 @@
         (const est_attr[]){ { __VA_ARGS__ } }, 1                                                                       \
     }
 
+/* What an integer does not hold, and NaN, becomes the least one. */
+static double held(double x, double least)
+{
+    return x >= least && x < -least ? trunc(x) : least;
+}
+
 static void cast_ref(est_ref *r)
 {
     est_dtype from = est_node_type(r->node, "SrcT"), to = est_node_type(r->node, "DstT");
@@ -20,7 +26,8 @@ static void cast_ref(est_ref *r)
                        : to == EST_F32 || to == EST_F64 ? x
                        : to == EST_U8 && cut            ? x >= 2147483648.0 ? 0 : fmin(fmax(trunc(x), 0), 255)
                                   : to == EST_U8 ? (double)(uint8_t)(int64_t)x
-                                                        : trunc(x);
+                       : !cut                           ? x
+                                                        : held(x, to == EST_I32 ? -0x1p31 : -0x1p63);
     }
 }
 
@@ -45,6 +52,8 @@ static const est_op_case cases[] = {
     FROM(EST_BOOL, 0, 1),
     { "Cast", { IN(300, 401) }, .lo = -9, .hi = 9, TO(EST_I32) },
     { "Cast", { IN(0, 4) }, TO(EST_I32) },
+    { "Cast", { IN(37) }, .lo = -9e9, .hi = 9e9, TO(EST_I32) }, /* half of them more than it holds */
+    { "Cast", { IN(37) }, .dtype = EST_F64, .lo = -4e19, .hi = 4e19, TO(EST_I64) },
     { "Cast", { IN(37) }, .lo = -9e9, .hi = 9e9, TO(EST_U8) }, /* half of them more than an int32 holds */
     { "Cast",
       { IN(6) },
