@@ -6,17 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/devices.h"
 #include "estoc/estoc.h"
 #include "support/dir_test.h"
 #include "support/log_test.h"
 #include "support/nn_test.h"
 #include "support/test.h"
-
-static bool has_gpu(void)
-{
-    return est_device_find("GPU", 0) != NULL;
-}
 
 /* The operations on the host, by their ops, each once with a blank behind it: of the lines from `first` on. */
 static const char *host_ops(int first)
@@ -120,27 +114,6 @@ static est_tensor *make_batch(est_node feed, int64_t rows, int seed)
     return batch;
 }
 
-/* The largest difference of two elements of their variables. */
-static double difference(const small_net *a, const small_net *b)
-{
-    double most = 0;
-
-    for (int i = 0; i < est_session_variables(a->session); i++) {
-        const char *name = est_session_variable(a->session, i);
-        est_tensor *x, *y;
-
-        assert_ok(est_session_read(a->session, name, &x));
-        assert_ok(est_session_read(b->session, name, &y));
-        for (int64_t k = 0; est_tensor_dtype(x) == EST_F32 && k < est_tensor_count(x); k++) {
-            double d = fabs((double)((const float *)est_tensor_data(x))[k] - ((const float *)est_tensor_data(y))[k]);
-            if (!(d <= most)) most = d;
-        }
-        est_tensor_free(x);
-        est_tensor_free(y);
-    }
-    return most;
-}
-
 /* Trains on the CPU and on the GPU. Of the step one phase is on the GPU, and all operations but those of `on_host`. */
 static void compare(est_node (*layers)(small_net *), est_optimizer optimizer, double tolerance, const char *on_host)
 {
@@ -161,20 +134,18 @@ static void compare(est_node (*layers)(small_net *), est_optimizer optimizer, do
         assert_true(fabs(est_step_scalar(here.step, 0) / est_step_scalar(there.step, 0) - 1) <= tolerance);
         est_tensor_free(batch);
     }
-    assert_true(difference(&here, &there) <= tolerance);
+    assert_true(nn_difference(here.session, there.session) <= tolerance);
     free_net(&here);
     free_net(&there);
 }
 
 TEST(image_layers)
 {
-    if (!has_gpu()) skip();
     compare(images, est_sgd(0.01), 2e-6, "Placeholder Const VarHandleOp AssignAddVariableOp NoOp ");
 }
 
 TEST(sentence_layers)
 {
-    if (!has_gpu()) skip();
     compare(sentences, est_sgd(0.01), 2e-6, "Placeholder Const Reshape VarHandleOp AssignAddVariableOp NoOp ");
 }
 
@@ -257,7 +228,6 @@ TEST(wide_and_deep_model)
     char           base[64], dir[2][160];
     const char    *ops;
 
-    if (!has_gpu()) skip();
     est_test_dir(base);
     for (int i = 0; i < 2; i++) (void)snprintf(dir[i], sizeof dir[i], "%s/%d", base, i);
     set   = est_columns_create();

@@ -166,7 +166,6 @@ TEST(same_as_by_hand)
     est_tensor_free(y);
 }
 
-/* A second fit goes on where the first ended, and evaluate sees what it has trained. */
 /* Every epoch has another order, also when each is a fit: those are one fit of as many epochs. The same holds for the
  * shuffle of a dataset. */
 TEST(orders)
@@ -248,6 +247,7 @@ TEST(on_batch_between)
     est_tensor_free(y);
 }
 
+/* A second fit goes on where the first ended, and evaluate sees what it has trained. */
 TEST(goes_on)
 {
     est_tensor  *x = noise(ROWS, WIDTH, 1), *y = noise(ROWS, 1, 2);

@@ -53,6 +53,27 @@ void nn_assert_same(est_session *a, est_session *b)
     }
 }
 
+double nn_difference(est_session *a, est_session *b)
+{
+    double most = 0;
+
+    assert_int_equal(est_session_variables(a), est_session_variables(b));
+    for (int i = 0; i < est_session_variables(a); i++) {
+        const char *name = est_session_variable(a, i);
+        est_tensor *x, *y;
+
+        assert_ok(est_session_read(a, name, &x));
+        assert_ok(est_session_read(b, name, &y));
+        for (int64_t k = 0; est_tensor_dtype(x) == EST_F32 && k < est_tensor_count(x); k++) {
+            double d = fabs((double)((const float *)est_tensor_data(x))[k] - ((const float *)est_tensor_data(y))[k]);
+            if (!(d <= most)) most = d;
+        }
+        est_tensor_free(x);
+        est_tensor_free(y);
+    }
+    return most;
+}
+
 est_json *nn_golden(const char *name)
 {
     char      path[512], *bytes = NULL;

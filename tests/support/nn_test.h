@@ -43,6 +43,9 @@ est_session *nn_session(est_graph *graph, struct est_remote *remote);
 bool nn_is_same(est_session *a, est_session *b, const char *name);
 void nn_assert_same(est_session *a, est_session *b);
 
+/* The largest difference of two elements of the float variables of two sessions; NaN when one is. */
+double nn_difference(est_session *a, est_session *b);
+
 /* A file of tests/golden. */
 est_json *nn_golden(const char *name);
 
