@@ -314,8 +314,7 @@ static est_status add_nested(tool_rows *r, const est_feature_spec *spec, const e
 
         for (int i = 0; i < shape.rank; i++) shape.dim[i] = size_of(spec, i);
         return est_fail(EST_INVALID_ARGUMENT,
-                        "the lists of \"%s\" have another shape than %s; a list without others in "
-                        "it may have all values",
+                        "the lists of \"%s\" have another shape than %s; a flat list of all its values works, too",
                         spec->name, est_shape_text(&shape, text));
     }
     for (size_t i = 0; i < n; i++) EST_TRY(add_nested(r, spec, json_array_get(value, i), axis + 1));

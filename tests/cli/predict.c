@@ -88,20 +88,19 @@ TEST(rows_of_json_fill_inputs_of_every_kind)
         "{\"x\": [0, 0], \"whole\": [[3]], \"exact\": 0, \"word\": \"b\"}\n";
     tool_run run = ask(1, rows, TOOL_ARGV("predict", "served", "-q", "--format", "jsonl", "--keep", "id"));
 
-    tool_expect_text(
-        run.out,
-        "{\"counts\": [4, -1, 6], \"total\": 7.25, \"word\": \"a\"}\n"
-        "{\"error\": \"\\\"whole\\\" takes a whole number, or a list of them\"}\n"
-        "{\"error\": \"\\\"x\\\" has 1 values; expected 2\"}\n"
-        "{\"id\": 7, \"counts\": [], \"total\": -1.5, \"word\": \"\"}\n"
-        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,1]; a list without others in it may "
-        "have all values\"}\n"
-        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,1]; a list without others in it may "
-        "have all values\"}\n"
-        "{\"error\": \"\\\"x\\\" takes a number, or a list of numbers\"}\n"
-        "{\"error\": \"the lists of \\\"whole\\\" have another shape than []; a list without others in it may "
-        "have all values\"}\n",
-        "standard output");
+    tool_expect_text(run.out,
+                     "{\"counts\": [4, -1, 6], \"total\": 7.25, \"word\": \"a\"}\n"
+                     "{\"error\": \"\\\"whole\\\" takes a whole number, or a list of them\"}\n"
+                     "{\"error\": \"\\\"x\\\" has 1 values; expected 2\"}\n"
+                     "{\"id\": 7, \"counts\": [], \"total\": -1.5, \"word\": \"\"}\n"
+                     "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,1]; a flat list of all "
+                     "its values works, too\"}\n"
+                     "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,1]; a flat list of all "
+                     "its values works, too\"}\n"
+                     "{\"error\": \"\\\"x\\\" takes a number, or a list of numbers\"}\n"
+                     "{\"error\": \"the lists of \\\"whole\\\" have another shape than []; a flat list of all "
+                     "its values works, too\"}\n",
+                     "standard output");
     tool_expect_part(run.err, "6 of 8 rows have no prediction", "standard error");
     tool_run_free(&run);
 }
@@ -179,17 +178,16 @@ TEST(rows_of_json_have_lists_of_lists)
     tool_check(est_network_save(turned, "turned"));
     est_network_free(turned);
     run = ask(1, rows, TOOL_ARGV("predict", "turned", "-q", "--format", "jsonl"));
-    tool_expect_text(
-        run.out,
-        "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
-        "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
-        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a list without others in it may "
-        "have all values\"}\n"
-        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a list without others in it may "
-        "have all values\"}\n"
-        "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a list without others in it may "
-        "have all values\"}\n",
-        "standard output");
+    tool_expect_text(run.out,
+                     "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
+                     "{\"turned\": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}\n"
+                     "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a flat list of all "
+                     "its values works, too\"}\n"
+                     "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a flat list of all "
+                     "its values works, too\"}\n"
+                     "{\"error\": \"the lists of \\\"x\\\" have another shape than [2,3]; a flat list of all "
+                     "its values works, too\"}\n",
+                     "standard output");
     tool_run_free(&run);
 }
 
