@@ -431,7 +431,8 @@ class Model(_Layer):
             return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
                                     initial_epoch, steps_per_epoch, validation_steps, validation_freq, verbose)
         if validation_batch_size not in (None, batch_size or 32):
-            raise NotImplementedError("validation_batch_size is batch_size; another one does not exist yet")
+            raise NotImplementedError("validation_batch_size: validation data has batches of batch_size; leave it out, or give a "
+                                      "dataset as validation_data, which has batches of its own")
         if self._compiled is not None and self._compiled.run_eagerly:
             _warnings.warn("run_eagerly holds for a train_step that is overridden; the others run in C")
         keep = _Keep()
@@ -894,7 +895,7 @@ class Model(_Layer):
     def save_spec(self, dynamic_batch: bool = True) -> tuple | None:
         """The arguments of call, as TensorSpecs: (positional, named); None: they are not known yet."""
         if not dynamic_batch:
-            raise NotImplementedError("save_spec: models take batches of any size")
+            raise NotImplementedError("save_spec(dynamic_batch=False): models take batches of any size")
         known = self._known_inputs()
         if known is None:
             return None
