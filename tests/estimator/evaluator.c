@@ -515,8 +515,8 @@ TEST(evaluator_on_terminal)
     est_test_dir_remove(dir);
 }
 
-/* An exporter of one's own that is slower than retention: it says that it has begun, and exports when the trainer has
- * deleted the checkpoint that was evaluated. */
+/* An exporter of one's own that is slower than retention: it says that it has begun, and exports when the training has
+ * ended, which deletes the checkpoint that was evaluated. The next evaluation is that of the last checkpoint. */
 typedef struct slow_exporter {
     est_exporter exporter;
     const char  *dir;
@@ -546,8 +546,8 @@ static est_status export_late(est_exporter *exporter, est_estimator *estimator, 
     if (est_metrics_global_step(metrics) == 10) {
         snprintf(begun, sizeof begun, "%s/begun", x->dir);
         EST_TRY(est_file_replace(begun, "", 0));
-        while (x->never || is_there(x->dir, "model.ckpt-10.index")) {
-            if (est_now_ns() > until) return est_fail(EST_DEADLINE_EXCEEDED, "the checkpoint was not deleted");
+        while (x->never || !is_there(x->dir, "trained")) {
+            if (est_now_ns() > until) return est_fail(EST_DEADLINE_EXCEEDED, "the training did not end");
             est_sleep_ns(EST_NS_PER_SEC / 100);
         }
     }
@@ -611,6 +611,14 @@ static void train_to(const char *dir, int64_t step)
     if (step < 80) remove_mark(dir);
 }
 
+/* Trains while an exporter waits for the end (export_late). */
+static void train_to_end(const char *dir)
+{
+    train_to(dir, 80);
+    assert_false(is_there(dir, "model.ckpt-10.index"));
+    leave_file(dir, "trained");
+}
+
 /* The 4 weights of "out/kernel" in a checkpoint or an export. */
 static void read_kernel(const char *path, float out[4])
 {
@@ -656,8 +664,7 @@ TEST(exported_is_what_was_evaluated)
     read_kernel(path, evaluated);
     pid = start_exporting(dir, false);
     await_file(dir, "begun");
-    train_to(dir, 80);
-    assert_false(is_there(dir, "model.ckpt-10.index"));
+    train_to_end(dir);
     assert_int_equal(await_exit(pid), 0);
     read_first_export(dir, "slow", slow);
     read_first_export(dir, "latest", latest);
@@ -708,7 +715,7 @@ TEST(removed_while_exporting)
     assert_int_equal(symlink(lock, lock), 0); /* cannot be opened */
     pid = start_exporting(dir, false);
     await_file(dir, "begun");
-    train_to(dir, 80);
+    train_to_end(dir);
     assert_int_equal(await_exit(pid), 0);
     assert_true(is_there(dir, "skipped") && is_there(dir, "skipped-slow"));
     read_kernel(dir, last);
