@@ -217,7 +217,7 @@ static est_status seek(est_fit *fit)
 static int64_t pass_of(const est_fit *fit)
 {
     if (fit->workers != NULL || fit->calls != NULL) return -1;
-    if (fit->goes_on) return est_loop_runs(fit->loop) == 0 ? fit->first_pass : -1;
+    if (fit->goes_on) return fit->begun ? -1 : fit->first_pass;
     return fit->first_pass + fit->epoch - fit->options->initial_epoch;
 }
 
@@ -228,6 +228,8 @@ static est_status run_epoch(est_fit *fit, bool *ended)
     if (fit->done == 0) EST_TRY(est_network_function_reset(fit->network, fit->f));
     est_loop_lend(fit->loop, fit->network->session);
     EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, pass_of(fit)));
+    fit->begun = true;
+    if (fit->done > 0) est_loop_outdate_logs(fit->loop); /* a backup has brought the states of the metrics */
     EST_TRY(seek(fit));
     EST_TRY(fit->trainer->epoch(fit, ended));
     fit->done = 0;

@@ -25,6 +25,7 @@ typedef struct est_fit {
     int64_t                known_steps;        /* of an epoch, when they are known; 0: not yet */
     int64_t                done;               /* steps of the epoch under way, counted when the hooks were told */
     bool                   goes_on;            /* epochs go on with the input where the last one ended */
+    bool                   begun;              /* an epoch has opened the input */
     est_tensor            *class_weight;       /* float32 [classes]; NULL: none */
     est_tensor            *position;           /* of the input, where the first epoch begins; NULL: at its beginning */
     est_hook             **hooks;              /* [n_hooks]: the caller's, then those of fit */

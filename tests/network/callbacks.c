@@ -860,6 +860,14 @@ TEST(killed_within_an_epoch)
     expect_resumed(true, 3);
 }
 
+/* And after the last step of an epoch, whose validation is still to be made: its metrics are those of its steps, and
+ * the next epoch goes on with the input where that one ended. */
+TEST(killed_after_an_epoch)
+{
+    expect_resumed(false, 8);
+    expect_resumed(true, 5);
+}
+
 static est_node named_line(est_graph *graph, est_features inputs, bool training, void *user)
 {
     (void)graph, (void)training;
