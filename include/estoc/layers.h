@@ -200,7 +200,8 @@ EST_API EST_MUST_CHECK est_layer *est_layer_flatten(const char *name);
 /* [batch, ...] to [batch, shape...]; one entry may be -1. name NULL: "reshape". */
 EST_API EST_MUST_CHECK est_layer *est_layer_reshape(est_i64s shape, const char *name);
 
-/* Of inputs of one shape but for the axis; of inputs that broadcast. name NULL: "concatenate", "add", "multiply". */
+/* Of inputs of one shape but for the axis; of inputs that broadcast, where axes that one lacks are behind its first.
+ * name NULL: "concatenate", "add", "multiply". */
 EST_API EST_MUST_CHECK est_layer *est_layer_concatenate(int axis, const char *name);
 EST_API EST_MUST_CHECK est_layer *est_layer_add(const char *name);
 EST_API EST_MUST_CHECK est_layer *est_layer_multiply(const char *name);

@@ -133,11 +133,25 @@ static est_node concatenate_call(const est_layer *self, est_nodes in, const est_
     return est_concat(in, ((const plain *)self)->axis);
 }
 
+/* As Keras merges: axes that an input lacks are behind its batch axis, not before it. */
+static est_node with_rank(est_node x, int rank)
+{
+    int have = est_node_shape(x)->rank;
+
+    for (int i = have; have >= 1 && i < rank; i++) x = est_expand_dims(x, 1);
+    return x;
+}
+
 static est_node fold(est_nodes in, est_node (*combine)(est_node a, est_node b))
 {
-    est_node y = in.data[0];
+    est_node y;
+    int      rank = 0;
 
-    for (int i = 1; i < in.n; i++) y = combine(y, in.data[i]);
+    for (int i = 0; i < in.n; i++) {
+        if (est_node_shape(in.data[i])->rank > rank) rank = est_node_shape(in.data[i])->rank;
+    }
+    y = with_rank(in.data[0], rank);
+    for (int i = 1; i < in.n; i++) y = combine(y, with_rank(in.data[i], rank));
     return y;
 }
 

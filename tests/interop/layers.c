@@ -174,6 +174,14 @@ static est_node build_merge(est_node x)
                  2);
 }
 
+/* A row of each example with all of its rows. */
+static est_node build_merge_ranks(est_node x)
+{
+    est_node row = dense(flat(x), 3);
+
+    return dense(flat(use_two(est_layer_multiply(NULL), use_two(est_layer_add(NULL), row, x, NULL), row, NULL)), 2);
+}
+
 static est_node build_dot(est_node x)
 {
     est_node a = dense(x, 4), b = dense(x, 4);
@@ -407,6 +415,7 @@ TEST(training)
     say_training("layer_norm", draw_floats(sequences), build_layer_norm);
     say_training("reshape", draw_floats(rows), build_reshape);
     say_training("merge", draw_floats(rows), build_merge);
+    say_training("merge_ranks", draw_floats(sequences), build_merge_ranks);
     say_training("dot", draw_floats(rows), build_dot);
     say_training("dot_of_rows", draw_floats(sequences), build_dot_of_rows);
     say_training("embedding", draw_ids(EST_SHAPE(ROWS, 3), 10), build_embedding);

@@ -84,6 +84,11 @@ def merge(x, _):
     return last(L.Concatenate(axis=1)([L.Add()([a, b]), L.Multiply()([a, b])]))
 
 
+def merge_ranks(x, _):
+    row = L.Dense(3)(L.Flatten()(x))
+    return out(L.Multiply()([L.Add()([row, x]), row]))
+
+
 def dot(x, _):
     return last(L.Dot(axes=1, normalize=True)([L.Dense(4)(x), L.Dense(4)(x)]))
 
@@ -174,9 +179,9 @@ def dropout(x, _):
 
 
 KINDS = (dense, shared, conv2d, depthwise, separable, max_pool, average_pool, global_max, global_average, batch_norm,
-         batch_norm_images, layer_norm, reshape, merge, dot, dot_of_rows, embedding, attention, attention_concat,
-         additive_attention, multi_head, multi_head_causal, own, normalization, discretization, category_count,
-         category_one_hot, hashing, hashing_salt, string_lookup, dropout)
+         batch_norm_images, layer_norm, reshape, merge, merge_ranks, dot, dot_of_rows, embedding, attention,
+         attention_concat, additive_attention, multi_head, multi_head_causal, own, normalization, discretization,
+         category_count, category_one_hot, hashing, hashing_salt, string_lookup, dropout)
 
 
 # --- training --------------------------------------------------------------------------------------------------------

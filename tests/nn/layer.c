@@ -329,12 +329,13 @@ static est_node call_two(nn_test *t, est_layer *layer, est_node a, est_node b)
     return y;
 }
 
+/* A row that is merged with rows of rows goes with each of them, however many examples there are. */
 TEST(two_inputs)
 {
     nn_test  t = nn_begin(1);
     est_node a = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(1, 2, 3, 4));
     est_node b = nn_const(t.graph, EST_SHAPE(2, 2), NN_VALUES(5, 6, 7, 8));
-    est_node c = nn_const(t.graph, EST_SHAPE(2, 2, 3), NN_VALUES(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)), y[7];
+    est_node c = nn_const(t.graph, EST_SHAPE(2, 2, 3), NN_VALUES(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)), y[9];
 
     y[0] = call_two(&t, est_layer_add(NULL), a, b);
     y[1] = call_two(&t, est_layer_multiply(NULL), a, b);
@@ -343,6 +344,8 @@ TEST(two_inputs)
     y[4] = call_two(&t, est_layer_dot(1, NULL), c, c);
     y[5] = call_two(&t, est_layer_dot(2, NULL), c, c);
     y[6] = call_two(&t, est_layer_dot(1, EST_DOT(.second_axis = 1)), a, c);
+    y[7] = call_two(&t, est_layer_add(NULL), a, est_reshape(c, EST_I64S(2, 3, 2)));
+    y[8] = call_two(&t, est_layer_multiply(NULL), est_reshape(c, EST_I64S(2, 3, 2)), a);
     check_shape(y[4], EST_SHAPE(2, 3, 3));
     check_shape(y[6], EST_SHAPE(2, 3));
     nn_ready(&t);
@@ -354,6 +357,8 @@ TEST(two_inputs)
                  NN_VALUES(17, 22, 27, 22, 29, 36, 27, 36, 45, 149, 166, 183, 166, 185, 204, 183, 204, 225));
     check_values(&t, y[5], 8, NN_VALUES(14, 32, 32, 77, 194, 266, 266, 365));
     check_values(&t, y[6], 6, NN_VALUES(9, 12, 15, 61, 68, 75));
+    check_values(&t, y[7], 12, NN_VALUES(2, 4, 4, 6, 6, 8, 10, 12, 12, 14, 14, 16));
+    check_values(&t, y[8], 12, NN_VALUES(1, 4, 3, 8, 5, 12, 21, 32, 27, 40, 33, 48));
     nn_end(&t);
 }
 
