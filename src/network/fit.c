@@ -41,6 +41,7 @@ static est_status check_options(const est_fit_options *o)
     if (o->validation != NULL && o->validation_arrays.n > 0) {
         return est_fail(EST_INVALID_ARGUMENT, "validation and validation_arrays are both set; leave one out");
     }
+    EST_TRY(est_network_check_verbose(o->verbose));
     EST_REQUIRE_LIST("class_weight", o->class_weight);
     for (int i = 0; i < o->class_weight.n; i++) {
         if (o->class_weight.data[i] >= 0 && isfinite(o->class_weight.data[i])) continue;

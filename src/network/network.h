@@ -228,6 +228,8 @@ EST_MUST_CHECK est_status est_network_feeds(const est_network *network, const es
 EST_MUST_CHECK est_status est_network_run_test(est_network *network, est_network_function *f, const est_dataset *input,
                                                int64_t steps, est_hooks hooks, int64_t *batches);
 
+EST_MUST_CHECK est_status est_network_check_verbose(est_verbose verbose);
+
 /* Fails for an input without end, unless so many batches are enough; 0: all. */
 EST_MUST_CHECK est_status est_network_need_end(const est_dataset *input, int64_t steps);
 

@@ -68,8 +68,15 @@ est_status est_network_measure_input(est_network *network, const est_dataset *in
     return est_network_function_read(network, f, values);
 }
 
+est_status est_network_check_verbose(est_verbose verbose)
+{
+    if (verbose >= EST_VERBOSE_AUTO && verbose <= EST_VERBOSE_NONE) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "verbose is %d; use a value of est_verbose", (int)verbose);
+}
+
 static est_status check(const est_network_evaluate_options *o)
 {
+    EST_TRY(est_network_check_verbose(o->verbose));
     if (o->steps < 0) {
         return est_fail(EST_INVALID_ARGUMENT, "steps is %" PRId64 "; write a number above 0, or 0 for all", o->steps);
     }
