@@ -108,7 +108,7 @@ EST_API EST_MUST_CHECK est_hook *est_learning_rate_callback(est_learning_rate_fn
 EST_API EST_MUST_CHECK est_hook *est_csv_callback(const char *path, bool append);
 
 /* Writes the logs of every epoch as summaries "epoch_loss", ... into event files of `dir` (copied): dir/train, and
- * dir/validation for those of the validation. */
+ * dir/validation for those of the validation, also by the global step as "evaluation_loss_vs_iterations", ... */
 EST_API EST_MUST_CHECK est_hook *est_tensorboard_callback(const char *dir);
 
 /* Stops when the loss of a batch is NaN or infinite. */

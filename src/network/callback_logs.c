@@ -226,24 +226,33 @@ static bool is_validation(const char *name)
     return strncmp(name, "val_", 4) == 0;
 }
 
-/* The logs of one kind as one event. */
-static est_status write_logs(const tensorboard *own, est_loop *loop, bool validation, est_summary_writer **writer)
+/* The logs of one kind, training or validation, as one event of this step; their tags by a format. */
+static void write_event(est_loop *loop, bool validation, const char *format, int64_t step, est_summary_writer *writer)
 {
     char tag[256];
-    int  n = 0;
 
-    for (int i = 0; i < est_loop_logs(loop); i++) n += is_validation(est_loop_log_name(loop, i)) == validation;
-    if (n == 0) return EST_OK;
-    EST_TRY(open_writer(own, validation ? "validation" : "train", writer));
-    est_summary_begin(*writer, est_loop_epoch(loop));
+    est_summary_begin(writer, step);
     for (int i = 0; i < est_loop_logs(loop); i++) {
         const char *name = est_loop_log_name(loop, i);
 
         if (is_validation(name) != validation) continue;
-        (void)snprintf(tag, sizeof tag, "epoch_%s", validation ? name + 4 : name);
-        est_summary_add_scalar(*writer, tag, est_loop_log(loop, name));
+        (void)snprintf(tag, sizeof tag, format, validation ? name + 4 : name);
+        est_summary_add_scalar(writer, tag, est_loop_log(loop, name));
     }
-    est_summary_end(*writer);
+    est_summary_end(writer);
+}
+
+static est_status write_logs(const tensorboard *own, est_loop *loop, bool validation, est_summary_writer **writer)
+{
+    int n = 0;
+
+    for (int i = 0; i < est_loop_logs(loop); i++) n += is_validation(est_loop_log_name(loop, i)) == validation;
+    if (n == 0) return EST_OK;
+    EST_TRY(open_writer(own, validation ? "validation" : "train", writer));
+    if (validation) {
+        write_event(loop, true, "evaluation_%s_vs_iterations", est_loop_global_step(loop), *writer);
+    }
+    write_event(loop, validation, "epoch_%s", est_loop_epoch(loop), *writer);
     est_summary_flush(*writer);
     return EST_OK;
 }

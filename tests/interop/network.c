@@ -189,15 +189,15 @@ static est_status count_batch(est_loop *loop, void *user)
     return EST_OK;
 }
 
-/* A schedule, a CSV file, the best checkpoints, batches that are counted, and early stopping that restores the best
- * epoch: the variables at the end are its. */
+/* A schedule, a CSV file, the best checkpoints, batches that are counted, summaries, and early stopping that restores
+ * the best epoch: the variables at the end are its. */
 static void train_with_callbacks(void)
 {
     est_tensor       *x = numbers(EST_F32, EST_SHAPE(ROWS, WIDTH), 2), *y = numbers(EST_I64, EST_SHAPE(ROWS), 3);
     est_named_tensors all     = EST_NAMED_TENSORS({ "x", x }, { "y", y });
     est_network      *network = make_network("adam");
     int               n       = 0;
-    est_hook         *hooks[5];
+    est_hook         *hooks[6];
     est_history      *history;
     est_strbuf        out = { 0 };
 
@@ -208,20 +208,21 @@ static void train_with_callbacks(void)
     hooks[3] = est_lambda_callback(EST_LAMBDA_CALLBACK(.batch_end = count_batch, .user = &n));
     hooks[4] = est_early_stopping_callback("val_loss",
                                            EST_EARLY_STOPPING_CALLBACK(.patience = 2, .restore_best_weights = true));
+    hooks[5] = est_tensorboard_callback(interop_path("board"));
     interop_tensor(&out, "x", x);
     interop_tensor(&out, "y", y);
     say_variables(&out, "before", network, one_output);
     interop_check(
         est_network_fit(network,
                         EST_FIT(.arrays = all, .batch_size = 7, .epochs = EPOCHS, .no_shuffle = true,
-                                .validation_split = 0.2, .callbacks = { hooks, 5 }, .verbose = EST_VERBOSE_NONE),
+                                .validation_split = 0.2, .callbacks = { hooks, 6 }, .verbose = EST_VERBOSE_NONE),
                         &history));
     say_variables(&out, "after", network, one_output);
     say_history(&out, history);
     say_scalar(&out, "batches", n);
     interop_save("callbacks", &out);
     est_strbuf_clear(&out);
-    for (int i = 0; i < 5; i++) est_hook_free(hooks[i]);
+    for (int i = 0; i < 6; i++) est_hook_free(hooks[i]);
     est_history_free(history);
     est_network_free(network);
     est_tensor_free(x);

@@ -77,6 +77,25 @@ def read_csv(path):
     return rows[0], np.array(rows[1:], dtype=float)
 
 
+def read_board(folder):
+    """The scalars of event files: tag and step to value."""
+    found = {}
+    for path in glob.glob(folder + "/events*"):
+        for event in tf.compat.v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                scalar = value.simple_value if value.HasField("simple_value") else tf.make_ndarray(value.tensor)
+                found[value.tag, event.step] = float(scalar)
+    return found
+
+
+def check_board(ours, theirs):
+    for part_of in ("train", "validation"):
+        mine, wanted = read_board(f"{ours}/{part_of}"), read_board(f"{theirs}/{part_of}")
+        assert wanted and set(mine) == set(wanted), (sorted(mine), sorted(wanted))
+        for key, value in wanted.items():
+            compare(f"{part_of} {key}", mine[key], value)
+
+
 def saved_epochs(folder, prefix):
     return sorted({os.path.basename(path).split(".")[0] for path in glob.glob(f"{folder}/{prefix}-*.index")})
 
@@ -98,7 +117,8 @@ def check_callbacks(folder):
                    tf.keras.callbacks.ModelCheckpoint(folder + "/theirs-{epoch:02d}", save_best_only=True,
                                                       save_weights_only=True),
                    counter,
-                   tf.keras.callbacks.EarlyStopping("val_loss", patience=2, restore_best_weights=True)]).history
+                   tf.keras.callbacks.EarlyStopping("val_loss", patience=2, restore_best_weights=True),
+                   tf.keras.callbacks.TensorBoard(folder + "/their_board", write_graph=False)]).history
     mine = part(ours, "history")
     assert set(mine) == set(history), (sorted(mine), sorted(history))
     assert len(history["loss"]) < 8, "early stopping has not stopped"
@@ -110,6 +130,7 @@ def check_callbacks(folder):
     (names, rows), (their_names, their_rows) = read_csv(folder + "/log.csv"), read_csv(folder + "/theirs.csv")
     assert names == their_names, (names, their_names)
     compare("csv", rows, their_rows)
+    check_board(folder + "/board", folder + "/their_board")
     saved = saved_epochs(folder, "best")
     assert saved == [name.replace("theirs", "best") for name in saved_epochs(folder, "theirs")], saved
     reader = tf.train.load_checkpoint(f"{folder}/{saved[-1]}")  # ours, of the best epoch: what was restored

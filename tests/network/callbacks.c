@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/strbuf.h"
+#include "estoc/events.h"
 #include "estoc/feature_column.h"
 #include "estoc/saver.h"
 #include "network/network_test.h"
@@ -417,19 +419,75 @@ TEST(dynamic_embeddings)
     est_tensor_free(want);
 }
 
+/* What the event files of a directory say: "<step> <tag> <value>", one after the other. */
+static void read_board(const char *part, est_strbuf *out)
+{
+    char            path[160];
+    est_events     *events;
+    est_event_entry entry;
+    est_status      status;
+
+    snprintf(path, sizeof path, "%s/board/%s", est_test_root, part);
+    assert_ok(est_events_open(path, &events));
+    while ((status = est_events_next(events, &entry)) == EST_OK) {
+        if (entry.kind != EST_ENTRY_SCALAR) continue;
+        est_strbuf_printf(out, "%d %.*s %.6g\n", (int)entry.step, (int)entry.tag.size, entry.tag.data, entry.number);
+    }
+    assert_int_equal(status, EST_OUT_OF_RANGE);
+    est_events_close(events);
+}
+
+static int lines_of(const est_strbuf *text)
+{
+    int n = 0;
+
+    for (const char *at = est_strbuf_text(text); *at != '\0'; at++) n += *at == '\n';
+    return n;
+}
+
+static void expect_line(const est_strbuf *lines, int step, const char *tag, double value)
+{
+    char line[160];
+
+    snprintf(line, sizeof line, "%d %s %.6g\n", step, tag, (double)(float)value);
+    if (strstr(est_strbuf_text(lines), line) == NULL) fail_msg("no %sin\n%s", line, est_strbuf_text(lines));
+}
+
+/* Four steps an epoch; the second and the fourth are validated. */
 TEST(tensorboard)
 {
-    static const double values[] = { 3, 1 };
+    static const double values[] = { 3, 1, 4, 1.5 };
     char                path[160];
+    est_strbuf          train = { 0 }, validation = { 0 };
+    est_hook           *board;
+    est_history        *h;
     stage               s;
 
     snprintf(path, sizeof path, "%s/board", est_test_root);
+    board = est_tensorboard_callback(path);
     stage_open(&s, values);
-    est_history_free(stage_fit(&s, 2, est_tensorboard_callback(path)));
-    snprintf(path, sizeof path, "%s/board/train", est_test_root);
-    assert_true(est_dir_exists(path));
-    snprintf(path, sizeof path, "%s/board/validation", est_test_root);
-    assert_false(est_dir_exists(path));
+    assert_ok(est_network_fit(s.network,
+                              EST_FIT(.arrays            = EST_NAMED_TENSORS({ "x", s.x }, { "y", s.y }),
+                                      .validation_arrays = EST_NAMED_TENSORS({ "x", s.x }, { "y", s.y }),
+                                      .validation_freq = 2, .epochs = 4, .batch_size = 4,
+                                      .callbacks = EST_HOOKS(&s.actor.hook, board), .verbose = EST_VERBOSE_NONE),
+                              &h));
+    est_hook_free(board);
+    read_board("train", &train);
+    read_board("validation", &validation);
+    for (int i = 0; i < 4; i++) {
+        expect_line(&train, i, "epoch_loss", est_history_value(h, "loss", i));
+        expect_line(&train, i, "epoch_m", values[i]);
+    }
+    for (int i = 1; i < 4; i += 2) {
+        expect_line(&validation, i, "epoch_loss", est_history_value(h, "val_loss", i));
+        expect_line(&validation, 4 * (i + 1), "evaluation_loss_vs_iterations", est_history_value(h, "val_loss", i));
+    }
+    assert_int_equal(lines_of(&train), 8);
+    assert_int_equal(lines_of(&validation), 4);
+    est_strbuf_clear(&train);
+    est_strbuf_clear(&validation);
+    est_history_free(h);
     stage_close(&s);
 }
 

@@ -623,9 +623,8 @@ TEST(wrong_use)
                  "epochs is -1");
     expect_error(est_network_fit(network, EST_FIT(.input = endless, .verbose = (est_verbose)7), NULL),
                  EST_INVALID_ARGUMENT, "verbose is 7; use a value of est_verbose");
-    expect_error(
-        est_network_evaluate(network, EST_NETWORK_EVALUATE(.input = endless, .verbose = (est_verbose)7), NULL),
-        EST_INVALID_ARGUMENT, "verbose is 7; use a value of est_verbose");
+    expect_error(est_network_evaluate(network, EST_NETWORK_EVALUATE(.input = endless, .verbose = (est_verbose)7), NULL),
+                 EST_INVALID_ARGUMENT, "verbose is 7; use a value of est_verbose");
     expect_error(est_network_fit(network, EST_FIT(.input = endless, .batch_size = 8, .steps_per_epoch = 1), NULL),
                  EST_INVALID_ARGUMENT, "batch_size is 8, and the input is a dataset");
     expect_error(est_network_predict(network, EST_NETWORK_PREDICT(.input = empty, .batch_size = 8), &wide),
