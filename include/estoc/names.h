@@ -26,8 +26,8 @@ extern "C" {
  * `each` gives one value an example: [batch, ...] without the last axis of the predictions, over which Keras takes the
  * mean (crossentropies of classes and similar: the sum). est_loss_reduce() and est_compute_average_loss() weigh and
  * reduce it. Labels [batch] go with predictions [batch, 1]. Predictions [batch] are taken as [batch, 1], so that there
- * is a weight for each example. Labels are cast to the predictions' dtype. Unlike in Keras labels [batch, 1] do not go
- * with predictions [batch, n]: the shapes must fit.
+ * is a weight for each example. Labels are cast to the predictions' dtype. But for crossentropies, labels [batch] or
+ * [batch, 1] also go with predictions [batch, n]: one value for all of a row, as in Keras.
  *
  * Crossentropies take probabilities, clipped to [1e-7, 1 - 1e-7], or logits with from_logits. As in Keras, the result
  * of est_softmax() or est_sigmoid() is not clipped: the loss is computed from its logits. */
