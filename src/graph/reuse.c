@@ -332,15 +332,13 @@ est_node est_reuse_find(est_graph *graph, const est_op *op, const char *name, bo
 
 /* --- layers ------------------------------------------------------------------------------------------------------- */
 
-/* The outermost build of a model that is open; NULL: none. */
+/* The innermost build of a model that is open; NULL: none. */
 static est_reuse *model_of(const est_graph *g)
 {
-    est_reuse *found = NULL;
+    est_reuse *b = g->reuse;
 
-    for (est_reuse *b = g->reuse; b != NULL; b = b->outer) {
-        if (b->kind == BUILD && b->record != NULL) found = b;
-    }
-    return found;
+    while (b != NULL && (b->kind != BUILD || b->record == NULL)) b = b->outer;
+    return b;
 }
 
 static bool has_layer(const est_reuse_record *r, const void *key)

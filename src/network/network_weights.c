@@ -5,15 +5,17 @@
  * Objects: the root is the model, and so is its child "model", so that both model.load_weights and
  * tf.train.Checkpoint(model=model) find their objects. A layer with variables is "layer_with_weights-<i>", counted in
  * order of the first calls, with the layers to which Keras gives weights for what adapt sees: they have no children
- * here. It has its own name, too; its children are the variables by the last part of their name
- * ("kernel"). A variable of no layer is found from the root by the parts of its name. Layers of a sequential network
- * are also "layer-<i>", counted with those that have no variables: Keras finds them by that while it has no variables
- * itself. Keras' functional models count their inputs, too, so that other networks have no such names. */
+ * here. It has its own name, too; its children are the variables by the last part of their name ("kernel"), or, of a
+ * network that is a part of this one, its layers, which are counted likewise. A variable of no layer is found from its
+ * network by the parts of its name. Layers of a sequential network are also "layer-<i>", counted with those that have
+ * no variables: Keras finds them by that while it has no variables itself. Keras' functional models count their inputs,
+ * too, so that other networks have no such names. */
 #include <string.h>
 
 #include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/strbuf.h"
 #include "estoc/checkpoint.h"
 #include "estoc/saver.h"
 #include "format/checkpoint.h"
@@ -26,22 +28,29 @@
 
 #define LAYER "layer_with_weights-"
 
+/* Where a layer stands in its network. */
+typedef struct position {
+    const struct position *within; /* the network that it is in, as a part of another; NULL: the one itself */
+    const char            *layer;  /* "layer_with_weights-<i>" */
+    int                    number; /* among those with variables */
+    const char            *name;
+    const char            *place; /* "layer-<i>"; NULL: the network is not sequential */
+    const struct position *next;  /* of a list */
+} position;
+
 typedef struct weight {
-    est_node    node;
-    const char *name;       /* of the variable */
-    const char *layer;      /* "layer_with_weights-<i>"; NULL: it belongs to none */
-    int         number;     /* of the layer among those with variables */
-    const char *layer_name; /* NULL likewise */
-    const char *place;      /* "layer-<i>"; NULL: the network is not sequential */
-    const char *path;       /* within the layer: "kernel" */
+    est_node        node;
+    const char     *name;  /* of the variable */
+    const position *layer; /* NULL: it belongs to none */
+    const char     *path;  /* within the layer: "kernel" */
 } weight;
 
 typedef struct weights {
-    est_arena *arena;
-    weight    *data;
-    int        n;
-    weight    *tracked; /* [n_tracked]: layers without variables that are counted, too */
-    int        n_tracked;
+    est_arena       *arena;
+    const est_graph *graph;
+    weight          *data;
+    int              n;
+    const position  *tracked; /* layers without variables that are counted, too */
 } weights;
 
 /* --- which there are ---------------------------------------------------------------------------------------------- */
@@ -75,16 +84,7 @@ static const char *object_path(est_arena *arena, const char *type, const char *p
     return path;
 }
 
-/* Where the layer stands: `counted` among those that Keras counts, `place` in a sequential network (-1: in another). */
-static est_status name_layer(est_arena *arena, weight *one, const est_reuse_layer *layer, int counted, int place)
-{
-    one->layer      = est_arena_printf(arena, LAYER "%d", counted);
-    one->layer_name = layer->name;
-    if (place >= 0) one->place = est_arena_printf(arena, "layer-%d", place);
-    return one->layer != NULL && (place < 0 || one->place != NULL) ? EST_OK : est_no_memory();
-}
-
-static est_status add_weight(weights *w, est_node node)
+static est_status add_weight(weights *w, est_node node, const position *layer, const char *path)
 {
     if (est_has_rows(node)) {
         return est_fail(EST_UNIMPLEMENTED,
@@ -92,18 +92,69 @@ static est_status add_weight(weights *w, est_node node)
                         "checkpoint callback with everything",
                         est_node_name(node));
     }
-    w->data[w->n++] = (weight){ .node = node, .name = est_node_name(node), .path = est_node_name(node) };
+    if (path == NULL) return est_no_memory();
+    w->data[w->n++] = (weight){ .node = node, .name = est_node_name(node), .layer = layer, .path = path };
     return EST_OK;
 }
 
-/* That one belongs to this layer. */
-static est_status add_to_layer(weights *w, weight *one, const est_reuse_layer *layer, int number, int counted,
-                               int place)
+static bool is_variable(est_node made)
 {
-    EST_TRY(name_layer(w->arena, one, layer, counted, place));
-    one->number = number;
-    one->path   = object_path(w->arena, layer->type, path_within(one->name, layer->name));
-    return one->path != NULL ? EST_OK : est_no_memory();
+    return est_has_rows(made) || est_variable_dtype(made) != EST_DTYPE_NONE; /* else a table */
+}
+
+static bool has_variables(est_nodes made, const est_reuse_layer *layer)
+{
+    for (int i = layer->first; i < layer->first + layer->n; i++) {
+        if (is_variable(made.data[i])) return true;
+    }
+    return false;
+}
+
+/* A network whose layers are counted. */
+typedef struct counting {
+    const void     *network;
+    const position *within; /* NULL: it is a part of none */
+    bool            sequential;
+    int             number, counted; /* layers so far: with variables, and those that Keras counts */
+} counting;
+
+static est_status add_network(weights *w, counting of);
+
+/* Those of one layer, which may be a network itself. */
+static est_status add_variables(weights *w, est_nodes made, const est_reuse_layer *layer, const position *at)
+{
+    int parts = 0;
+
+    if (layer->key != NULL) (void)est_reuse_layers(w->graph, layer->key, &parts);
+    if (parts > 0) return add_network(w, (counting){ layer->key, at, strcmp(layer->type, "Sequential") == 0, 0, 0 });
+    for (int i = layer->first; i < layer->first + layer->n; i++) {
+        const char *name = est_node_name(made.data[i]);
+
+        if (!is_variable(made.data[i])) continue;
+        EST_TRY(add_weight(w, made.data[i], at, object_path(w->arena, layer->type, path_within(name, layer->name))));
+    }
+    return EST_OK;
+}
+
+/* The i-th layer. */
+static est_status add_layer(weights *w, counting *of, est_nodes made, const est_reuse_layer *layer, int i)
+{
+    bool      has = has_variables(made, layer);
+    position *at  = est_arena_alloc(w->arena, sizeof *at);
+
+    if (!has && !layer->tracked) return EST_OK;
+    if (at == NULL) return est_no_memory();
+    *at = (position){ .within = of->within,
+                      .layer  = est_arena_printf(w->arena, LAYER "%d", of->counted++),
+                      .number = of->number,
+                      .name   = layer->name,
+                      .place  = of->sequential ? est_arena_printf(w->arena, "layer-%d", i) : NULL };
+    if (at->layer == NULL || (of->sequential && at->place == NULL)) return est_no_memory();
+    of->number += has;
+    if (has) return add_variables(w, made, layer, at);
+    at->next   = w->tracked;
+    w->tracked = at;
+    return EST_OK;
 }
 
 static const est_reuse_layer *layer_of(const est_reuse_layer *layers, int n, int variable)
@@ -114,50 +165,32 @@ static const est_reuse_layer *layer_of(const est_reuse_layer *layers, int n, int
     return NULL;
 }
 
-static bool is_variable(est_node made)
+static est_status add_network(weights *w, counting of)
 {
-    return est_has_rows(made) || est_variable_dtype(made) != EST_DTYPE_NONE; /* else a table */
-}
+    est_nodes              made = est_reuse_nodes(w->graph, of.network);
+    int                    n;
+    const est_reuse_layer *layers = est_reuse_layers(w->graph, of.network, &n);
 
-/* The variables of a layer; numbers grow if it has any, and the count if Keras counts it. */
-static est_status add_layer(weights *w, est_nodes made, const est_reuse_layer *layer, int place, int *number,
-                            int *counted)
-{
-    bool has = false;
+    for (int i = 0; i < n; i++) EST_TRY(add_layer(w, &of, made, &layers[i], i));
+    for (int i = 0; i < made.n; i++) {
+        const char *name = est_node_name(made.data[i]);
 
-    for (int i = layer->first; i < layer->first + layer->n; i++) {
-        if (!is_variable(made.data[i])) continue;
-        EST_TRY(add_weight(w, made.data[i]));
-        EST_TRY(add_to_layer(w, &w->data[w->n - 1], layer, *number, *counted, place));
-        has = true;
+        if (layer_of(layers, n, i) != NULL || !is_variable(made.data[i])) continue;
+        EST_TRY(add_weight(w, made.data[i], of.within, of.within != NULL ? path_within(name, of.within->name) : name));
     }
-    if (!has && layer->tracked) {
-        w->tracked[w->n_tracked] = (weight){ 0 };
-        EST_TRY(name_layer(w->arena, &w->tracked[w->n_tracked++], layer, *counted, place));
-    }
-    *number += has;
-    *counted += has || layer->tracked;
     return EST_OK;
 }
 
 /* The variables of a network that is built. `out` is to be cleared also after a failure. */
 static est_status list_weights(const est_network *network, weights *out)
 {
-    est_nodes              made = est_reuse_nodes(network->graph, network);
-    int                    n, number = 0, counted = 0;
-    const est_reuse_layer *layers     = est_reuse_layers(network->graph, network, &n);
-    bool                   sequential = est_network_layers(network).n > 0;
+    est_nodes made = est_reuse_nodes(network->graph, network);
 
-    out->arena = est_arena_create();
+    *out = (weights){ .arena = est_arena_create(), .graph = network->graph };
     if (out->arena == NULL) return est_no_memory();
-    out->data    = est_arena_alloc(out->arena, (size_t)(made.n + 1) * sizeof *out->data);
-    out->tracked = est_arena_alloc(out->arena, (size_t)(n + 1) * sizeof *out->tracked);
-    if (out->data == NULL || out->tracked == NULL) return est_no_memory();
-    for (int i = 0; i < n; i++) EST_TRY(add_layer(out, made, &layers[i], sequential ? i : -1, &number, &counted));
-    for (int i = 0; i < made.n; i++) {
-        if (layer_of(layers, n, i) == NULL && is_variable(made.data[i])) EST_TRY(add_weight(out, made.data[i]));
-    }
-    return EST_OK;
+    out->data = est_arena_alloc(out->arena, (size_t)(made.n + 1) * sizeof *out->data);
+    if (out->data == NULL) return est_no_memory();
+    return add_network(out, (counting){ .network = network, .sequential = est_network_layers(network).n > 0 });
 }
 
 /* --- objects ------------------------------------------------------------------------------------------------------ */
@@ -190,49 +223,68 @@ static est_status alias(est_object_graph *graph, int32_t parent, const char *nam
     return est_object_graph_child(graph, parent, name) >= 0 ? EST_OK : est_object_graph_link(graph, parent, name, node);
 }
 
-/* The other names of a layer, in the root and in the model. */
-static est_status add_names(est_object_graph *graph, int32_t model, const weight *one, int32_t layer)
+/* The other names of a layer. */
+static est_status add_names(est_object_graph *graph, int32_t parent, const position *at, int32_t layer)
 {
-    for (int i = 0; i < 2; i++) {
-        int32_t parent = i == 0 ? 0 : model;
+    EST_TRY(alias(graph, parent, at->layer, layer));
+    if (at->place != NULL) EST_TRY(alias(graph, parent, at->place, layer));
+    return alias(graph, parent, at->name, layer);
+}
 
-        EST_TRY(alias(graph, parent, one->layer, layer));
-        if (one->place != NULL) EST_TRY(alias(graph, parent, one->place, layer));
-        EST_TRY(alias(graph, parent, one->layer_name, layer));
-    }
-    return EST_OK;
+/* The object of a layer, made if need be. */
+static est_status layer_object(est_object_graph *graph, int32_t model, const position *at, int32_t *out)
+{
+    int32_t parent = 0;
+
+    if (at->within != NULL) EST_TRY(layer_object(graph, model, at->within, &parent));
+    EST_TRY(child_or_new(graph, parent, at->layer, out));
+    if (at->within == NULL) EST_TRY(add_names(graph, model, at, *out));
+    return add_names(graph, parent, at, *out);
+}
+
+/* "layer_with_weights-1/layer_with_weights-0/"; "": of no layer. */
+static void put_layers(est_strbuf *out, const position *at)
+{
+    if (at == NULL) return;
+    put_layers(out, at->within);
+    est_strbuf_printf(out, "%s/", at->layer);
+}
+
+/* The key of a weight's tensor; NULL: no memory. */
+static const char *key_of(est_arena *arena, const weight *one, const char *end)
+{
+    est_strbuf  text = { 0 };
+    const char *key  = NULL;
+
+    put_layers(&text, one->layer);
+    est_strbuf_printf(&text, "%s%s", one->path, end);
+    if (est_strbuf_status(&text) == EST_OK) key = est_arena_strdup(arena, est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+    return key;
 }
 
 static est_status add_object(est_object_graph *graph, int32_t model, const weights *w, const weight *one,
                              const char **key)
 {
-    const char *from = one->layer != NULL ? one->layer : "";
-    char       *path = est_arena_printf(w->arena, "%s%s%s", from, one->layer != NULL ? "/" : "", one->path);
-    char       *first;
-    int32_t     node, top;
+    char   *path = est_arena_strdup(w->arena, one->path);
+    int32_t node = 0, layer = 0;
 
-    *key = path != NULL ? est_arena_printf(w->arena, "%s/.ATTRIBUTES/VARIABLE_VALUE", path) : NULL;
-    if (*key == NULL) return est_no_memory();
-    first = path;
-    EST_TRY(follow(graph, 0, path, &node)); /* cuts the path: `first` is its first part */
+    *key = key_of(w->arena, one, "/.ATTRIBUTES/VARIABLE_VALUE");
+    if (*key == NULL || path == NULL) return est_no_memory();
+    if (one->layer != NULL) EST_TRY(layer_object(graph, model, one->layer, &layer));
+    EST_TRY(follow(graph, layer, path, &node)); /* cuts the path to its first part */
     EST_TRY(est_object_graph_value(graph, node, one->name, *key));
-    top = est_object_graph_child(graph, 0, first);
-    return one->layer != NULL ? add_names(graph, model, one, top) : alias(graph, model, first, top);
+    return one->layer != NULL ? EST_OK : alias(graph, model, path, est_object_graph_child(graph, 0, path));
 }
 
 static est_status make_objects(est_object_graph *graph, const weights *w, const char **keys)
 {
-    int32_t root, model;
+    int32_t root, model, layer;
 
     EST_TRY(est_object_graph_add(graph, &root));
     EST_TRY(child_or_new(graph, root, "model", &model));
     for (int i = 0; i < w->n; i++) EST_TRY(add_object(graph, model, w, &w->data[i], &keys[i]));
-    for (int i = 0; i < w->n_tracked; i++) {
-        int32_t layer;
-
-        EST_TRY(child_or_new(graph, root, w->tracked[i].layer, &layer));
-        EST_TRY(add_names(graph, model, &w->tracked[i], layer));
-    }
+    for (const position *at = w->tracked; at != NULL; at = at->next) EST_TRY(layer_object(graph, model, at, &layer));
     return EST_OK;
 }
 
@@ -326,16 +378,21 @@ static int32_t layer_below(const est_object_graph *graph, int32_t model, int num
     }
 }
 
+/* The object of a layer in those of a checkpoint, below a model: by its number, or by its name. -1: there is none. */
+static int32_t find_layer(const est_object_graph *graph, int32_t model, const position *at)
+{
+    int32_t parent = at->within != NULL ? find_layer(graph, model, at->within) : model;
+    int32_t layer  = parent >= 0 ? layer_below(graph, parent, at->number) : -1;
+
+    return layer >= 0 || parent < 0 ? layer : est_object_graph_child(graph, parent, at->name);
+}
+
 /* The key of the tensor for a weight in the objects of a checkpoint, below a model; NULL: it has none. */
 static const char *key_below(const est_object_graph *graph, int32_t model, const weight *one)
 {
-    int32_t     node = model;
+    int32_t     node = one->layer != NULL ? find_layer(graph, model, one->layer) : model;
     const char *path = one->path;
 
-    if (one->layer != NULL) {
-        node = layer_below(graph, model, one->number);
-        if (node < 0) node = est_object_graph_child(graph, model, one->layer_name);
-    }
     while (node >= 0 && path != NULL) {
         const char *slash = strchr(path, '/');
         char        part[256];
@@ -413,8 +470,8 @@ static est_status choose(loading *l, const est_checkpoint *checkpoint, const est
             l->stored[i] = key_below(objects, model, one);
             /* not the name of the variable, which may be that of another layer there */
             if (l->stored[i] == NULL) {
-                l->stored[i] = est_arena_printf(l->w->arena, "%s/%s", one->layer != NULL ? one->layer : "model",
-                                                one->path);
+                l->stored[i] = one->layer != NULL ? key_of(l->w->arena, one, "")
+                                                  : est_arena_printf(l->w->arena, "model/%s", one->path);
             }
             if (l->stored[i] == NULL) return est_no_memory();
         }

@@ -85,6 +85,32 @@ static est_status make_heads(const est_network_options *options, est_network **o
     return est_network_create(heads, &o, out);
 }
 
+/* A network that is a part of another. */
+static est_node with_part(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x = est_dense(est_network_input_node(inputs, "x"), 3, EST_DENSE(.activation = relu));
+
+    (void)graph;
+    return est_dense(est_add(x, est_network_apply(user, inputs, training)), 2, NULL);
+}
+
+static est_network *part; /* of the last network of make_nested */
+
+static est_status make_nested(const est_network_options *options, est_network **out)
+{
+    est_network_options o = *options;
+
+    est_network_free(part);
+    o.name = "part";
+    interop_check(est_network_sequential(EST_LAYERS(est_layer_dense(5, EST_DENSE(.activation = est_tanh)),
+                                                    est_layer_dropout(0.5, NULL), est_layer_batch_norm(NULL),
+                                                    est_layer_dense(3, NULL)),
+                                         &o, &part));
+    o      = *options;
+    o.user = part;
+    return est_network_create(with_part, &o, out);
+}
+
 /* A layer that Keras counts among those with weights, for the words that adapt has counted. */
 static est_status make_words(const est_network_options *options, est_network **out)
 {
@@ -110,6 +136,7 @@ static const same_model models[] = {
     { "words", make_words, { "x", EST_STRING, EST_SHAPE(3) } },
     { "function", make_function, { "x", EST_F32, EST_SHAPE(4) } },
     { "heads", make_heads, { "x", EST_F32, EST_SHAPE(5, 6) } },
+    { "nested", make_nested, { "x", EST_F32, EST_SHAPE(4) } },
 };
 #define MODELS ((int)(sizeof models / sizeof models[0]))
 
@@ -228,5 +255,6 @@ int main(void)
     int failed = INTEROP_MAIN("network_files");
 
     est_layer_free(attention);
+    est_network_free(part);
     return failed;
 }

@@ -29,6 +29,11 @@ def make(kind):
         x = tf.keras.Input((5, 6), name="x")
         return tf.keras.Model(x, layers.Dense(2)(layers.MultiHeadAttention(2, 3)(x, x)), name=kind)
     x = tf.keras.Input((4,), name="x")
+    if kind == "nested":
+        part = tf.keras.Sequential([layers.Dense(5, activation="tanh"), layers.Dropout(0.5), layers.BatchNormalization(),
+                                    layers.Dense(3)], name="part")
+        h = layers.Dense(3, activation="relu")(x)
+        return tf.keras.Model(x, layers.Dense(2)(h + part(x)), name=kind)
     h = layers.Dense(4, activation="relu")(x)
     return tf.keras.Model(x, layers.Dense(2)(h + layers.BatchNormalization()(h)), name=kind)
 
@@ -78,14 +83,14 @@ def check_ours(folder):
         served = saved.signatures["serving_default"](x=tf.constant(x))
         assert list(served) == [make_name(kind)], served
         compare(kind + " SavedModel", list(served.values())[0], y)
-        if kind not in ("function", "heads", "words"):  # which have rows or numbers of their own in Keras
+        if kind not in ("function", "heads", "words", "nested"):  # which have rows or numbers of their own in Keras
             with open(f"{folder}/summary_{kind}") as file:
                 assert file.read() == summary_of(model), summary_of(model)
 
 
 def make_name(kind):
     return {"dense": "head", "image": "dense", "embedding": "dense", "words": "dense_1", "function": "dense_1",
-            "heads": "dense"}[kind]
+            "heads": "dense", "nested": "dense_3"}[kind]
 
 
 def write(folder):

@@ -246,6 +246,81 @@ TEST(functional)
     }
 }
 
+/* A network in a network in a network; the one between has a variable of no layer. */
+typedef struct nested {
+    est_network *inner, *middle, *outer;
+} nested;
+
+static est_node middle_model(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x = est_dense(est_network_apply(user, inputs, training), 2, NULL);
+
+    return est_mul(x, est_read_variable(est_weight(graph, "scale", EST_SHAPE(2), NULL)));
+}
+
+static est_node outer_model(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x = est_dense(est_network_input_node(inputs, "x"), 2, NULL);
+
+    (void)graph;
+    return est_dense(est_add(x, est_network_apply(user, inputs, training)), 1, NULL);
+}
+
+static nested make_nested(uint64_t seed)
+{
+    nested n;
+
+    assert_ok(est_network_sequential(EST_LAYERS(est_layer_dropout(0.5, NULL), est_layer_dense(3, NULL)),
+                                     EST_NETWORK(.name = "inner", .inputs = INPUTS), &n.inner));
+    assert_ok(est_network_create(middle_model, EST_NETWORK(.name = "middle", .user = n.inner), &n.middle));
+    assert_ok(est_network_create(outer_model, EST_NETWORK(.inputs = INPUTS, .user = n.middle, .seed = seed), &n.outer));
+    assert_ok(est_network_build(n.outer, NULL));
+    return n;
+}
+
+static void free_nested(nested n)
+{
+    est_network_free(n.outer);
+    est_network_free(n.middle);
+    est_network_free(n.inner);
+}
+
+/* Layers of a part are counted for themselves, as in Keras. */
+TEST(parts)
+{
+    static const char *const names[][2] = {
+        { "layer_with_weights-0/bias", "dense/bias" },
+        { "layer_with_weights-0/kernel", "dense/kernel" },
+        { "layer_with_weights-1/layer_with_weights-0/layer_with_weights-0/bias", "dense_1/bias" },
+        { "layer_with_weights-1/layer_with_weights-0/layer_with_weights-0/kernel", "dense_1/kernel" },
+        { "layer_with_weights-1/layer_with_weights-1/bias", "dense_2/bias" },
+        { "layer_with_weights-1/layer_with_weights-1/kernel", "dense_2/kernel" },
+        { "layer_with_weights-1/scale", "scale" },
+        { "layer_with_weights-2/bias", "dense_3/bias" },
+        { "layer_with_weights-2/kernel", "dense_3/kernel" },
+    };
+    const char     *path = test_path("weights");
+    nested          a = make_nested(1), b = make_nested(2);
+    est_checkpoint *checkpoint;
+
+    assert_ok(est_network_save_weights(a.outer, path));
+    assert_ok(est_checkpoint_open(path, &checkpoint));
+    assert_int_equal(est_checkpoint_count(checkpoint), sizeof names / sizeof names[0]);
+    for (int i = 0; i < est_checkpoint_count(checkpoint); i++) {
+        char key[128];
+
+        (void)snprintf(key, sizeof key, "%s/.ATTRIBUTES/VARIABLE_VALUE", names[i][0]);
+        assert_string_equal(est_checkpoint_at(checkpoint, i)->name, key);
+        assert_string_equal(est_checkpoint_at(checkpoint, i)->full_name, names[i][1]);
+    }
+    est_checkpoint_close(checkpoint);
+    expect_same_predictions(a.outer, b.outer, false);
+    assert_ok(est_network_load_weights(b.outer, path, NULL));
+    expect_same_predictions(a.outer, b.outer, true);
+    free_nested(a);
+    free_nested(b);
+}
+
 /* What diverged is not written. */
 TEST(nan)
 {
@@ -345,10 +420,10 @@ TEST(refuses)
 
 TEST(memory)
 {
-    est_network *network = make(1, NULL, NULL, 2);
+    nested       n       = make_nested(1);
+    est_network *network = n.outer;
     const char  *path    = test_path("weights");
 
-    assert_ok(est_network_build(network, NULL));
     FAULT_LOOPS(f) {
         est_status status;
 
@@ -358,7 +433,7 @@ TEST(memory)
         if (status == EST_OK) status = est_network_load_weights(network, path, NULL);
         fault_check_lenient(&f, status);
     }
-    est_network_free(network);
+    free_nested(n);
 }
 
 int main(void)
