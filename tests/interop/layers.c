@@ -240,6 +240,64 @@ static est_node build_multi_head_causal(est_node ids)
     return dense(flat(x), 2);
 }
 
+/* --- the same with other options ---------------------------------------------------------------------------------- */
+
+static est_node use_three(est_layer *layer, est_node query, est_node value, est_node key)
+{
+    est_node y = est_layer_call_with(layer, EST_NODES(query, value, key), EST_CALL(.training = training));
+
+    est_layer_free(layer);
+    return y;
+}
+
+static est_node build_conv_options(est_node x)
+{
+    x = use(est_layer_conv2d(3, 3,
+                             EST_CONV2D(.kernel_width = 2, .stride = 2, .stride_width = 1, .padding = EST_SAME,
+                                        .activation = est_elu)),
+            x);
+    x = use(est_layer_depthwise_conv2d(2, 2, EST_CONV2D(.stride = 2, .padding = EST_SAME, .no_bias = true)), x);
+    return dense(flat(x), 2);
+}
+
+static est_node build_pool_options(est_node x)
+{
+    x = use(est_layer_max_pool2d(3, EST_POOL2D(.width = 2, .stride = 2, .stride_width = 1, .padding = EST_SAME)),
+            conv(x));
+    return dense(flat(use(est_layer_avg_pool2d(2, EST_POOL2D(.width = 3, .stride = 1)), x)), 2);
+}
+
+static est_node build_norm_options(est_node x)
+{
+    x = use(est_layer_batch_norm(EST_BATCH_NORM(.momentum = 0.8, .epsilon = 0.01, .no_center = true)), dense(x, 4));
+    return dense(flat(use(est_layer_layer_norm(EST_LAYER_NORM(.epsilon = 0.1, .no_scale = true)), x)), 2);
+}
+
+static est_node build_attention_keys(est_node ids)
+{
+    est_node x = use(est_layer_embedding(10, 4, NULL), ids), value = dense(x, 3), key = dense(x, 4);
+
+    return dense(flat(use_three(est_layer_attention(NULL), x, value, key)), 2);
+}
+
+static est_node build_multi_head_keys(est_node ids)
+{
+    est_node x = use(est_layer_embedding(10, 4, NULL), ids), value = dense(x, 3), key = dense(x, 5);
+
+    x = use_three(est_layer_multi_head_attention(2, 3, EST_MULTI_HEAD(.no_bias = true)), x, value, key);
+    return dense(flat(x), 2);
+}
+
+/* Layers that are not trained: a batch normalisation then normalises by its averages. */
+static est_node build_frozen(est_node x)
+{
+    est_layer *first = est_layer_dense(4, NULL), *norm = est_layer_batch_norm(NULL);
+
+    est_layer_set_trainable(first, false);
+    est_layer_set_trainable(norm, false);
+    return dense(use(norm, use(first, x)), 2);
+}
+
 static est_node scaled(est_nodes in, bool is_training, void *user)
 {
     est_node w = est_weight(in.data[0].graph, "w", EST_SHAPE(4), EST_WEIGHT(.initializer = est_init_constant(0.5)));
@@ -424,6 +482,12 @@ TEST(training)
     say_training("additive_attention", draw_ids(EST_SHAPE(ROWS, 5), 10), build_additive_attention);
     say_training("multi_head", draw_ids(EST_SHAPE(ROWS, 5), 4), build_multi_head);
     say_training("multi_head_causal", draw_ids(EST_SHAPE(ROWS, 5), 10), build_multi_head_causal);
+    say_training("conv_options", draw_floats(images), build_conv_options);
+    say_training("pool_options", draw_floats(images), build_pool_options);
+    say_training("norm_options", draw_floats(sequences), build_norm_options);
+    say_training("attention_keys", draw_ids(EST_SHAPE(ROWS, 5), 10), build_attention_keys);
+    say_training("multi_head_keys", draw_ids(EST_SHAPE(ROWS, 5), 10), build_multi_head_keys);
+    say_training("frozen", draw_floats(rows), build_frozen);
     say_training("own", draw_floats(rows), build_own);
     say_training("normalization", draw_floats(rows), build_normalization);
     say_training("discretization", draw_floats(rows), build_discretization);

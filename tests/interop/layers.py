@@ -127,6 +127,37 @@ def multi_head_causal(x, _):
     return out(L.MultiHeadAttention(2, 3, output_shape=5)(x, x, use_causal_mask=True))
 
 
+def conv_options(x, _):
+    x = L.Conv2D(3, (3, 2), strides=(2, 1), padding="same", activation="elu")(x)
+    return out(L.DepthwiseConv2D(2, strides=2, depth_multiplier=2, padding="same", use_bias=False)(x))
+
+
+def pool_options(x, _):
+    x = L.MaxPooling2D((3, 2), strides=(2, 1), padding="same")(conv(x))
+    return out(L.AveragePooling2D((2, 3), strides=1)(x))
+
+
+def norm_options(x, _):
+    x = L.BatchNormalization(momentum=0.8, epsilon=0.01, center=False)(L.Dense(4)(x))
+    return out(L.LayerNormalization(epsilon=0.1, scale=False)(x))
+
+
+def attention_keys(x, _):
+    x = L.Embedding(10, 4)(x)
+    return out(L.Attention()([x, L.Dense(3)(x), L.Dense(4)(x)]))
+
+
+def multi_head_keys(x, _):
+    x = L.Embedding(10, 4)(x)
+    return out(L.MultiHeadAttention(2, 3, use_bias=False)(x, L.Dense(3)(x), L.Dense(5)(x)))
+
+
+def frozen(x, _):
+    first, norm = L.Dense(4), L.BatchNormalization()
+    first.trainable = norm.trainable = False
+    return last(norm(first(x)))
+
+
 class Scaled(L.Layer):
     def build(self, shape):
         self.w = self.add_weight("w", shape[-1:], initializer="ones")
@@ -180,8 +211,9 @@ def dropout(x, _):
 
 KINDS = (dense, shared, conv2d, depthwise, separable, max_pool, average_pool, global_max, global_average, batch_norm,
          batch_norm_images, layer_norm, reshape, merge, merge_ranks, dot, dot_of_rows, embedding, attention,
-         attention_concat, additive_attention, multi_head, multi_head_causal, own, normalization, discretization,
-         category_count, category_one_hot, hashing, hashing_salt, string_lookup, dropout)
+         attention_concat, additive_attention, multi_head, multi_head_causal, conv_options, pool_options, norm_options,
+         attention_keys, multi_head_keys, frozen, own, normalization, discretization, category_count, category_one_hot,
+         hashing, hashing_salt, string_lookup, dropout)
 
 
 # --- training --------------------------------------------------------------------------------------------------------
