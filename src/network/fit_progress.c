@@ -54,6 +54,17 @@ static void put_step_secs(est_strbuf *out, double secs)
     }
 }
 
+/* " - 12s 1s/step" */
+static void put_elapsed(est_strbuf *out, int64_t begin_ns, int64_t done)
+{
+    double secs = secs_since(begin_ns);
+
+    est_strbuf_append(out, " - ");
+    put_secs(out, secs);
+    est_strbuf_append(out, " ");
+    put_step_secs(out, done > 0 ? secs / (double)done : 0);
+}
+
 static void put_logs(est_strbuf *out, est_loop *loop)
 {
     for (int i = 0; i < est_loop_logs(loop); i++) {
@@ -65,13 +76,13 @@ static void put_logs(est_strbuf *out, est_loop *loop)
     }
 }
 
+/* Of one width, so that what follows stays where it is. */
 static void put_count(est_strbuf *out, int64_t done, int64_t of)
 {
-    if (of > 0) {
-        est_strbuf_printf(out, "%" PRId64 "/%" PRId64, done, of);
-    } else {
-        est_strbuf_printf(out, "%" PRId64 "/Unknown", done);
-    }
+    char total[24] = "Unknown";
+
+    if (of > 0) (void)snprintf(total, sizeof total, "%" PRId64, of);
+    est_strbuf_printf(out, "%*" PRId64 "/%s", (int)strlen(total), done, total);
 }
 
 static void put_bar(est_strbuf *out, int64_t done, int64_t of)
@@ -110,6 +121,8 @@ static est_status progress_after_run(est_hook *hook, est_loop *loop)
     if (own->fit->known_steps > done) {
         est_strbuf_append(&line, " - ETA: ");
         put_secs(&line, secs_since(own->begin_ns) / (double)done * (double)(own->fit->known_steps - done));
+    } else if (own->fit->known_steps == 0) {
+        put_elapsed(&line, own->begin_ns, done);
     }
     put_logs(&line, loop);
     est_log_status(est_strbuf_text(&line)); /* truncated if out of memory */
@@ -127,10 +140,7 @@ static est_status progress_epoch_end(est_hook *hook, est_loop *loop)
     if (own->shown) est_log_status(NULL);
     if (own->bar) {
         put_bar(&line, done, done);
-        est_strbuf_append(&line, " - ");
-        put_secs(&line, secs);
-        est_strbuf_append(&line, " ");
-        put_step_secs(&line, done > 0 ? secs / (double)done : 0);
+        put_elapsed(&line, own->begin_ns, done);
         put_logs(&line, loop);
     } else {
         put_count(&line, done, done);

@@ -4,51 +4,12 @@
  * that nothing is drawn elsewhere. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <pty.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <termios.h>
 
 #include "base/log.h"
 #include "base/signals.h"
+#include "support/terminal_test.h"
 #include "train/loop_test.h"
-
-static char screen[1 << 16]; /* all that the child wrote */
-
-/* What a child does with its standard error a terminal of that width; what it wrote is in `screen`. */
-static void on_terminal(int columns, int (*body)(void))
-{
-    struct winsize size = { .ws_row = 25, .ws_col = (unsigned short)columns };
-    size_t         n    = 0;
-    int            terminal, status;
-    ssize_t        got;
-    pid_t          child = forkpty(&terminal, NULL, NULL, &size);
-
-    assert_true(child >= 0);
-    if (child == 0) {
-        log_release();
-        est_log_set_level(EST_LOG_INFO);
-        setenv("TERM", "xterm", 1);
-        unsetenv("NO_COLOR");
-        _exit(body());
-    }
-    while ((got = read(terminal, screen + n, sizeof screen - 1 - n)) > 0) n += (size_t)got;
-    screen[n] = '\0';
-    close(terminal);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) != 0) fail_msg("%d: %s", WEXITSTATUS(status), screen);
-}
-
-static bool screen_has(const char *text)
-{
-    return strstr(screen, text) != NULL;
-}
-
-static void expect_on_screen(const char *text)
-{
-    if (!screen_has(text)) fail_msg("'%s' is not in '%s'", text, screen);
-}
 
 /* --- a training that takes its time ------------------------------------------------------------------------------- */
 
@@ -94,9 +55,6 @@ static int train_slowly(void)
     step_secs = 2;
     return train(100);
 }
-
-/* Erases the line, writes in dim, and back to normal. */
-#define DRAWN(text) "\r\033[K\033[2m" text "\033[0m"
 
 TEST(line)
 {
