@@ -135,7 +135,6 @@ TEST(one_worker)
     end(&j);
 }
 
-/* Sample weights, weighted metrics and batches of the program's own, also bit for bit; a second compile, too. */
 /* A network leaves the cluster to another one, with which all begins again. */
 TEST(left)
 {
@@ -193,6 +192,7 @@ static void use_weights(const job *j, const est_strategy *strategy, double *out,
     est_tensor_free(w);
 }
 
+/* Sample weights, weighted metrics and batches of the program's own, also bit for bit; a second compile, too. */
 TEST(weights)
 {
     job          j = begin(2, 1);
@@ -205,6 +205,80 @@ TEST(weights)
     expect_same_variables(a, b);
     est_network_free(a);
     est_network_free(b);
+    end(&j);
+}
+
+/* An embedding, whose gradients are sparse, a network that is a part of another, moving averages, a loss of the model's
+ * own, and two outputs. */
+static est_node many_parts(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x = est_flatten(est_embedding(est_network_input_node(inputs, "id"), 9, 2, NULL)), one, two;
+
+    (void)graph;
+    x = est_concat(EST_NODES(x, est_network_apply(user, inputs, training)), -1);
+    x = est_batch_norm(est_dense(x, 5, EST_DENSE(.activation = est_relu)), training, NULL);
+    est_add_loss(est_scale(est_mean(est_square(x)), 0.01));
+    one = est_dense(x, 1, EST_DENSE(.name = "one"));
+    two = est_dense(x, 1, EST_DENSE(.name = "two", .kernel_regularizer = est_l2_regularizer(0.01)));
+    return est_outputs(EST_NODES(one, two));
+}
+
+static est_history *fit_many_parts(const job *j, const est_strategy *strategy, est_network **part, est_network **out)
+{
+    est_history *history;
+    est_tensor  *id;
+    est_dataset *d, *forever;
+    int64_t      ids[2 * ROWS];
+
+    for (int i = 0; i < 2 * ROWS; i++) ids[i] = i * 5 % 9;
+    assert_ok(est_tensor_i64(EST_SHAPE(ROWS, 2), ids, &id));
+    d = batches(EST_NAMED_TENSORS({ "id", id }, { "x", j->x }, { "one", j->y }, { "two", j->y }), BATCH);
+    assert_ok(est_dataset_finish(est_dataset_repeat(est_dataset_ref(d), EST_FOREVER), &forever));
+    assert_ok(est_network_sequential(EST_LAYERS(est_layer_dense(3, EST_DENSE(.activation = est_tanh))),
+                                     EST_NETWORK(.name = "part", .inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(3) })),
+                                     part));
+    assert_ok(est_network_create(
+        many_parts,
+        EST_NETWORK(.strategy = strategy, .seed = 3, .threads = 1, .user = *part, .outputs = EST_STRINGS("one", "two")),
+        out));
+    assert_ok(est_network_compile(
+        *out, EST_COMPILE(.optimizer = "adam",
+                          .outputs   = EST_COMPILE_OUTPUTS({ "one", .loss = "mse", .metrics = EST_STRINGS("mae") },
+                                                           { "two", .loss = "huber", .loss_weight = 0.5 }))));
+    assert_ok(est_network_fit(*out,
+                              EST_FIT(.input = forever, .epochs = EPOCHS, .steps_per_epoch = STEPS, .validation = d,
+                                      .verbose = EST_VERBOSE_NONE),
+                              &history));
+    est_dataset_free(d);
+    est_dataset_free(forever);
+    est_tensor_free(id);
+    return history;
+}
+
+TEST(many_parts)
+{
+    static const char *const names[] = { "embedding/embeddings",           "dense/kernel", "dense_1/kernel",
+                                         "batch_normalization/gamma",      "one/kernel",   "two/kernel",
+                                         "batch_normalization/moving_mean" };
+
+    job          j = begin(2, 1);
+    est_network *network[2], *part[2];
+    est_history *a = fit_many_parts(&j, NULL, &part[0], &network[0]),
+                *b = fit_many_parts(&j, j.strategy, &part[1], &network[1]);
+
+    assert_int_equal(est_history_count(b), 8);
+    for (int k = 0; k < est_history_count(a); k++) {
+        const char *name = est_history_name(a, k);
+
+        for (int i = 0; i < EPOCHS; i++) assert_true(est_history_value(b, name, i) == est_history_value(a, name, i));
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) expect_same_variable(network[0], network[1], names[i]);
+    est_history_free(a);
+    est_history_free(b);
+    for (int i = 0; i < 2; i++) {
+        est_network_free(network[i]);
+        est_network_free(part[i]);
+    }
     end(&j);
 }
 
