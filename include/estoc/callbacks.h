@@ -14,7 +14,8 @@
  * constructor returns NULL when an argument is wrong or memory is out, and fit then fails with the last error of the
  * thread, which is that of the constructor if no other call failed since. A callback serves one fit at a time, and any
  * number one after the other, each from its beginning. A value to be monitored that is not in the logs is logged as a
- * warning, and nothing happens.
+ * warning, and nothing happens. Files and directories that cannot be written are an error before the first step, but
+ * for summaries: these are left out after a warning.
  *
  * Epochs count from 0, and from 1 in the log and in the names of checkpoints, as in Keras.
  *

@@ -400,7 +400,7 @@ est_status est_backup_restore(est_hook *hook, est_fit *fit)
     est_status status;
 
     own->fit = fit;
-    if (!est_dir_exists(own->dir)) return EST_OK;
+    if (!est_dir_exists(own->dir)) return est_dir_create(own->dir); /* now, and not when there is something to lose */
     EST_TRY(open_saver(own));
     status = read_order(own, &renamed);
     if (status == EST_OK) status = restore(own, renamed);

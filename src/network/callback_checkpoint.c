@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/strbuf.h"
@@ -212,11 +213,30 @@ typedef struct checkpoint {
     char                        *path;
 } checkpoint;
 
+/* The directory of the files, as far as it is that of all epochs: one that cannot be made is found before the first is
+ * made. */
+static est_status make_dir(const char *path)
+{
+    size_t     size = strcspn(path, "{");
+    est_strbuf dir  = { 0 };
+    est_status status;
+
+    while (size > 0 && path[size - 1] != '/') size--;
+    if (size <= 1) return EST_OK;
+    est_strbuf_append_bytes(&dir, path, size - 1);
+    status = est_strbuf_status(&dir);
+    if (status == EST_OK) status = est_dir_create(est_strbuf_text(&dir));
+    est_strbuf_clear(&dir);
+    return status;
+}
+
 static est_status checkpoint_begin(est_hook *hook, est_loop *loop)
 {
+    checkpoint *own = EST_CONTAINER_OF(hook, checkpoint, hook);
+
     (void)loop;
-    est_monitor_begin(&EST_CONTAINER_OF(hook, checkpoint, hook)->monitor);
-    return EST_OK;
+    est_monitor_begin(&own->monitor);
+    return make_dir(own->path);
 }
 
 static est_status write_checkpoint(const checkpoint *own, est_loop *loop)

@@ -21,6 +21,7 @@ typedef struct csv_log {
     est_hook   hook;
     char      *path;
     bool       append;
+    bool       begun; /* an epoch of this fit */
     est_strbuf text;  /* of the file */
     char     **names; /* [n]: of the columns behind the epoch */
     int        n;
@@ -72,20 +73,45 @@ static est_status csv_take_header(csv_log *own)
 }
 
 /* The file so far, if it is added to. */
-static est_status csv_begin(est_hook *hook, est_loop *loop)
+static est_status csv_read(csv_log *own)
 {
-    csv_log *own   = EST_CONTAINER_OF(hook, csv_log, hook);
-    char    *bytes = NULL;
-    size_t   size;
+    char  *bytes = NULL;
+    size_t size;
 
-    (void)loop;
-    csv_clear(own);
     if (!own->append || !est_file_exists(own->path)) return EST_OK;
     EST_TRY(est_file_read(own->path, &bytes, &size));
     est_strbuf_append_bytes(&own->text, bytes, size);
     est_free(bytes);
     EST_TRY(est_strbuf_status(&own->text));
     return csv_take_header(own);
+}
+
+static est_status csv_write(csv_log *own)
+{
+    EST_TRY(est_strbuf_status(&own->text));
+    return est_file_replace(own->path, est_strbuf_text(&own->text), strlen(est_strbuf_text(&own->text)));
+}
+
+static est_status csv_begin(est_hook *hook, est_loop *loop)
+{
+    csv_log *own = EST_CONTAINER_OF(hook, csv_log, hook);
+
+    (void)loop;
+    csv_clear(own);
+    own->begun = false;
+    return EST_OK;
+}
+
+/* The first epoch begins with the file, so that one that cannot be written is found before a step is made. */
+static est_status csv_epoch_begin(est_hook *hook, est_loop *loop)
+{
+    csv_log *own = EST_CONTAINER_OF(hook, csv_log, hook);
+
+    (void)loop;
+    if (own->begun) return EST_OK;
+    own->begun = true;
+    EST_TRY(csv_read(own));
+    return csv_write(own);
 }
 
 /* A new column at the end of every line. */
@@ -160,8 +186,7 @@ static est_status csv_epoch_end(est_hook *hook, est_loop *loop)
         }
     }
     est_strbuf_append(&own->text, "\n");
-    EST_TRY(est_strbuf_status(&own->text));
-    return est_file_replace(own->path, est_strbuf_text(&own->text), strlen(est_strbuf_text(&own->text)));
+    return csv_write(own);
 }
 
 static void csv_free(est_hook *hook)
@@ -192,7 +217,8 @@ est_hook *est_csv_callback(const char *path, bool append)
     csv_log *own = est_hook_alloc(sizeof *own);
 
     if (own == NULL) return NULL;
-    own->hook   = (est_hook)EST_HOOK(.begin = csv_begin, .epoch_end = csv_epoch_end, .free = csv_free);
+    own->hook   = (est_hook)EST_HOOK(.begin = csv_begin, .epoch_begin = csv_epoch_begin, .epoch_end = csv_epoch_end,
+                                     .free = csv_free);
     own->append = append;
     own->path   = copy_path("est_csv_callback", path);
     if (own->path != NULL) return &own->hook;

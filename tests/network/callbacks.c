@@ -230,6 +230,26 @@ TEST(rate_of_a_schedule)
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
 
+/* An evaluation has no epochs, and leaves the file as it is. */
+static void expect_csv_of_evaluation(const stage *s, const char *path)
+{
+    est_hook *csv = est_csv_callback(path, false);
+    char     *before, *after;
+    size_t    size, size_after;
+
+    assert_ok(est_file_read(path, &before, &size));
+    assert_ok(est_network_evaluate(s->network,
+                                   EST_NETWORK_EVALUATE(.arrays    = EST_NAMED_TENSORS({ "x", s->x }, { "y", s->y }),
+                                                        .callbacks = EST_HOOKS(csv), .verbose = EST_VERBOSE_NONE),
+                                   NULL));
+    assert_ok(est_file_read(path, &after, &size_after));
+    assert_int_equal(size, size_after);
+    assert_memory_equal(before, after, size);
+    est_free(before);
+    est_free(after);
+    est_hook_free(csv);
+}
+
 TEST(csv)
 {
     static const double values[] = { 0.5, 0.25 };
@@ -261,6 +281,7 @@ TEST(csv)
         assert_memory_equal(text, "epoch,loss,m\n0,", 15);
         est_free(text);
     }
+    expect_csv_of_evaluation(&s, path);
     est_history_free(history);
     stage_close(&s);
 }
@@ -488,6 +509,36 @@ TEST(tensorboard)
     est_strbuf_clear(&train);
     est_strbuf_clear(&validation);
     est_history_free(h);
+    stage_close(&s);
+}
+
+/* What cannot be written is found before the first step, and not when an epoch is lost by it. */
+TEST(unwritable)
+{
+    static const double values[] = { 3 };
+    char                file[160], below[200];
+    est_hook           *hooks[4];
+    stage               s;
+
+    snprintf(file, sizeof file, "%s/plain", est_test_root);
+    snprintf(below, sizeof below, "%s/weights.{epoch}", file);
+    assert_ok(est_file_replace(file, "x", 1));
+    hooks[0] = est_csv_callback(below, false);
+    hooks[1] = est_csv_callback(est_test_root, true);
+    hooks[2] = est_model_checkpoint_callback(below, NULL);
+    hooks[3] = est_backup_callback(file, NULL);
+    stage_open(&s, values);
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(hooks[i]);
+        assert_true(
+            est_network_fit(s.network,
+                            EST_FIT(.arrays    = EST_NAMED_TENSORS({ "x", s.x }, { "y", s.y }),
+                                    .callbacks = EST_HOOKS(&s.actor.hook, hooks[i]), .verbose = EST_VERBOSE_NONE),
+                            NULL) != EST_OK);
+        if (strstr(est_error_message(), i == 1 ? est_test_root : file) == NULL) fail_msg("%s", est_error_message());
+        assert_int_equal(s.actor.epochs, 0);
+        est_hook_free(hooks[i]);
+    }
     stage_close(&s);
 }
 
