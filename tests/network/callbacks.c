@@ -877,6 +877,8 @@ static est_node with_dropout(est_graph *graph, est_features inputs, bool trainin
     return est_dense(est_dropout_layer(x, 0.5, training), 1, NULL);
 }
 
+static est_strategy *replicas; /* NULL: one */
+
 /* Six epochs with dropout, a shuffled input and a validation; `kill_at`: in this epoch, -1: never. */
 static est_network *fit_with_backup(const char *dir, int64_t kill_at, bool by_steps, int64_t save_freq,
                                     est_history **history)
@@ -891,7 +893,7 @@ static est_network *fit_with_backup(const char *dir, int64_t kill_at, bool by_st
     d = est_dataset_shuffle(d, 30, 9);
     if (by_steps) d = est_dataset_repeat(d, EST_FOREVER);
     assert_ok(est_dataset_finish(est_dataset_batch(d, 4, NULL), &d));
-    assert_ok(est_network_create(with_dropout, EST_NETWORK(.seed = 5), &network));
+    assert_ok(est_network_create(with_dropout, EST_NETWORK(.seed = 5, .strategy = replicas), &network));
     assert_ok(
         est_network_compile(network, EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae"))));
     o.input             = d;
@@ -975,6 +977,15 @@ TEST(killed_after_an_epoch)
 {
     expect_resumed(false, 8);
     expect_resumed(true, 5);
+}
+
+TEST(killed_with_replicas)
+{
+    assert_ok(est_mirrored_strategy(EST_MIRRORED(.replicas = 3), &replicas));
+    expect_resumed(false, 7);
+    expect_resumed(true, 2);
+    est_strategy_free(replicas);
+    replicas = NULL;
 }
 
 static est_node named_line(est_graph *graph, est_features inputs, bool training, void *user)
