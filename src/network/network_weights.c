@@ -33,7 +33,7 @@ typedef struct position {
     const struct position *within; /* the network that it is in, as a part of another; NULL: the one itself */
     const char            *layer;  /* "layer_with_weights-<i>" */
     int                    number; /* among those with variables */
-    const char            *name;
+    const char            *name, *scope;
     const char            *place; /* "layer-<i>"; NULL: the network is not sequential */
     const struct position *next;  /* of a list */
 } position;
@@ -55,16 +55,12 @@ typedef struct weights {
 
 /* --- which there are ---------------------------------------------------------------------------------------------- */
 
-/* What follows the name of the layer in that of a variable, or all of it. */
-static const char *path_within(const char *name, const char *layer)
+/* What follows the scope of the layer in the name of a variable, or all of it. */
+static const char *path_within(const char *name, const char *scope)
 {
-    size_t size = strlen(layer);
+    size_t size = strlen(scope);
 
-    for (const char *at = name; at != NULL; at = strchr(at, '/')) {
-        at += *at == '/';
-        if (strncmp(at, layer, size) == 0 && at[size] == '/') return at + size + 1;
-    }
-    return name;
+    return strncmp(name, scope, size) == 0 ? name + size : name;
 }
 
 /* The path as Keras' objects have it, where these are not called as the variables are; NULL: no memory. */
@@ -131,7 +127,7 @@ static est_status add_variables(weights *w, est_nodes made, const est_reuse_laye
         const char *name = est_node_name(made.data[i]);
 
         if (!is_variable(made.data[i])) continue;
-        EST_TRY(add_weight(w, made.data[i], at, object_path(w->arena, layer->type, path_within(name, layer->name))));
+        EST_TRY(add_weight(w, made.data[i], at, object_path(w->arena, layer->type, path_within(name, layer->scope))));
     }
     return EST_OK;
 }
@@ -148,6 +144,7 @@ static est_status add_layer(weights *w, counting *of, est_nodes made, const est_
                       .layer  = est_arena_printf(w->arena, LAYER "%d", of->counted++),
                       .number = of->number,
                       .name   = layer->name,
+                      .scope  = layer->scope,
                       .place  = of->sequential ? est_arena_printf(w->arena, "layer-%d", i) : NULL };
     if (at->layer == NULL || (of->sequential && at->place == NULL)) return est_no_memory();
     of->number += has;
@@ -176,7 +173,7 @@ static est_status add_network(weights *w, counting of)
         const char *name = est_node_name(made.data[i]);
 
         if (layer_of(layers, n, i) != NULL || !is_variable(made.data[i])) continue;
-        EST_TRY(add_weight(w, made.data[i], of.within, of.within != NULL ? path_within(name, of.within->name) : name));
+        EST_TRY(add_weight(w, made.data[i], of.within, of.within != NULL ? path_within(name, of.within->scope) : name));
     }
     return EST_OK;
 }

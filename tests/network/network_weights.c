@@ -197,31 +197,30 @@ TEST(mismatch)
     est_network_free(untouched);
 }
 
-/* Layers that are no objects, one that is shared, variables of no layer and of a layer within a scope. */
+/* Layers that are no objects, one that is shared, variables of no layer and of layers within a scope, one of which is
+ * called as that. */
 static est_node model(est_graph *graph, est_features inputs, bool training, void *user)
 {
     est_node x = est_dense(est_network_input_node(inputs, "x"), 4, NULL);
 
     x = est_layer_call(user, est_layer_call(user, x, training), training);
     est_scope_push(graph, "block");
-    x = est_dense(x, 2, NULL);
+    x = est_dense(est_dense(x, 3, EST_DENSE(.name = "block")), 2, NULL);
     est_scope_pop(graph);
     return est_mul(x, est_read_variable(est_weight(graph, "out/scale", EST_SHAPE(2), NULL)));
 }
 
 TEST(functional)
 {
-    static const char *const keys[]   = { "layer_with_weights-0/bias",
-                                          "layer_with_weights-0/kernel",
-                                          "layer_with_weights-1/bias",
-                                          "layer_with_weights-1/kernel",
-                                          "layer_with_weights-2/bias",
-                                          "layer_with_weights-2/kernel",
-                                          "out/scale" };
-    const char              *path     = test_path("weights");
-    est_layer               *shared[] = { est_layer_dense(4, NULL), est_layer_dense(4, NULL) };
-    est_network             *network[2];
-    est_checkpoint          *checkpoint;
+    static const char *const keys[] = {
+        "layer_with_weights-0/bias",   "layer_with_weights-0/kernel", "layer_with_weights-1/bias",
+        "layer_with_weights-1/kernel", "layer_with_weights-2/bias",   "layer_with_weights-2/kernel",
+        "layer_with_weights-3/bias",   "layer_with_weights-3/kernel", "out/scale"
+    };
+    const char     *path     = test_path("weights");
+    est_layer      *shared[] = { est_layer_dense(4, NULL), est_layer_dense(4, NULL) };
+    est_network    *network[2];
+    est_checkpoint *checkpoint;
 
     for (int i = 0; i < 2; i++) {
         assert_ok(est_network_create(model, EST_NETWORK(.inputs = INPUTS, .user = shared[i], .seed = (uint64_t)i + 1),
@@ -236,7 +235,8 @@ TEST(functional)
         assert_memory_equal(est_checkpoint_at(checkpoint, i)->name, keys[i], n);
         assert_string_equal(est_checkpoint_at(checkpoint, i)->name + n, "/.ATTRIBUTES/VARIABLE_VALUE");
     }
-    assert_string_equal(est_checkpoint_at(checkpoint, 4)->full_name, "block/dense/bias");
+    assert_string_equal(est_checkpoint_at(checkpoint, 4)->full_name, "block/block/bias");
+    assert_string_equal(est_checkpoint_at(checkpoint, 6)->full_name, "block/dense/bias");
     est_checkpoint_close(checkpoint);
     assert_ok(est_network_load_weights(network[1], path, NULL));
     expect_same_predictions(network[0], network[1], true);
