@@ -358,7 +358,8 @@ EST_API EST_MUST_CHECK est_status est_network_predict_outputs(est_network       
  * summary does. Builds the network, if need be. */
 EST_API EST_MUST_CHECK est_status est_network_summary(est_network *network, FILE *file);
 
-/* How many numbers its variables have, without those of the optimizer; 0 before it is built. */
+/* How many numbers its variables have, without those of the optimizer and of dynamic embeddings, which get rows with
+ * their keys; 0 before it is built. */
 EST_API int64_t est_network_count_params(const est_network *network);
 
 /* --- saving and loading ------------------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ static params count(const est_graph *graph, est_nodes made)
         int64_t   n     = dtype != EST_DTYPE_NONE ? est_shape_count(est_node_shape(made.data[i])) : 0;
         double    bytes = (double)n * (double)est_dtype_size(dtype);
 
+        if (est_has_rows(made.data[i])) continue; /* they come with the keys */
         p.n += n;
         p.bytes += bytes;
         if (!is_trained(graph, made.data[i])) continue;

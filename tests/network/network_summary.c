@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The table of layers, line by line as Keras 2.15 prints it, for the three kinds of networks, and what it refuses. */
+#include "estoc/feature_column.h"
 #include "network/network_test.h"
 
 /* The text that a summary writes; to be freed with free. */
@@ -123,6 +124,28 @@ TEST(subclass)
     assert_non_null(strstr(text, "Total params: 0 (0.00 Byte)\n"));
     free(text);
     est_network_free(network);
+}
+
+static est_node embedded(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    (void)graph, (void)training;
+    return est_dense(est_input_layer(inputs, EST_COLUMN_LIST(user), NULL), 1, NULL);
+}
+
+/* The rows of a dynamic embedding come with its keys: it has none yet, whatever room there is. */
+TEST(dynamic_embedding)
+{
+    est_columns      *columns = est_columns_create();
+    const est_column *column  = est_dynamic_embedding_column(columns, "id", EST_I64, 2, NULL);
+    est_network      *network;
+
+    assert_ok(est_network_create(
+        embedded, EST_NETWORK(.user = (void *)(uintptr_t)column, .inputs = EST_INPUTS({ "id", EST_I64, EST_SHAPE(1) })),
+        &network));
+    assert_ok(est_network_build(network, NULL));
+    assert_int_equal(est_network_count_params(network), 4); /* kernel, bias, and the type of the keys */
+    est_network_free(network);
+    est_columns_free(columns);
 }
 
 TEST(refuses)
