@@ -144,8 +144,9 @@ typedef struct est_backup_options {
 /* Saves everything that a fit needs to go on into `dir` (copied), and goes on from there when a fit with the same
  * network and options is started again after it was killed: the history and all variables are those of a fit that was
  * never interrupted, bit for bit if the network and the dataset have a seed. Where names of variables are others, as
- * those of a second network of the same program, they go by their order. The state of other callbacks is not saved. A
- * fit that comes to its end removes the backup, unless a variable is NaN. options NULL: all defaults. */
+ * those of a second network of the same program, they go by their order. The state of other callbacks is not saved, and
+ * an epoch that the fit goes on with begins again for them. A fit that comes to its end removes the backup, unless a
+ * variable is NaN. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_hook *est_backup_callback(const char *dir, const est_backup_options *options);
 
 #ifdef __cplusplus
