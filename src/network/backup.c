@@ -200,7 +200,7 @@ static void states_clear(states *own)
 static est_status states_init(est_graph *graph, states *out)
 {
     out->variables = est_local_variables(graph);
-    out->t         = est_zalloc((size_t)(out->variables.n + 1) * sizeof *out->t);
+    out->t         = est_zalloc((size_t)(out->variables.n + 1) * sizeof(est_tensor *));
     out->name      = est_zalloc((size_t)(out->variables.n + 1) * sizeof *out->name);
     if (out->t == NULL || out->name == NULL) return est_no_memory();
     for (int i = 0; i < out->variables.n; i++) (void)snprintf(out->name[i], sizeof out->name[i], EXTRA_STATE, i);

@@ -284,7 +284,7 @@ static est_status collect_hooks(est_fit *fit)
 {
     est_hooks given = fit->options->callbacks;
 
-    fit->hooks  = est_alloc((size_t)(given.n + 1) * sizeof *fit->hooks);
+    fit->hooks  = est_alloc((size_t)(given.n + 1) * sizeof(est_hook *));
     fit->values = est_alloc((size_t)est_network_metrics(fit->network) * sizeof *fit->values);
     if (fit->hooks == NULL || fit->values == NULL) return est_no_memory();
     for (int i = 0; i < given.n; i++) {

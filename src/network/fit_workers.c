@@ -266,7 +266,7 @@ static est_status settle(est_hook *hook, est_loop *loop)
 static est_status collect_hooks(est_fit *fit)
 {
     est_fit_workers *w     = fit->workers;
-    est_hook       **hooks = est_alloc((size_t)(fit->n_hooks + 3) * sizeof *hooks);
+    est_hook       **hooks = est_alloc((size_t)(fit->n_hooks + 3) * sizeof(est_hook *));
     int              n     = 0;
 
     if (hooks == NULL) return est_no_memory();

@@ -158,7 +158,7 @@ est_status est_network_to_estimator(est_network *network, const est_estimator_op
         return est_fail(EST_INVALID_ARGUMENT, "est_network_to_estimator: params is set; the network takes its place");
     }
     o.params      = &network;
-    o.params_size = sizeof network;
+    o.params_size = sizeof(est_network *);
     EST_TRY(est_estimator_create(est_network_model_fn, &o, &estimator));
     if (estimator->config.precision == EST_PRECISION_FLOAT32) estimator->config.precision = network->precision;
     if (network->session != NULL && o.warm_start == NULL) status = start_from(network, estimator);

@@ -93,7 +93,7 @@ est_status est_network_need_end(const est_dataset *input, int64_t steps)
 static est_status measure_shown(est_network *network, const est_network_evaluate_options *o, const est_dataset *input,
                                 double *values)
 {
-    est_hook **hooks    = est_alloc((size_t)(o->callbacks.n + 1) * sizeof *hooks);
+    est_hook **hooks    = est_alloc((size_t)(o->callbacks.n + 1) * sizeof(est_hook *));
     est_hook  *progress = est_eval_progress_hook(o->steps);
     est_status status   = EST_RESOURCE_EXHAUSTED;
 

@@ -151,8 +151,9 @@ static est_status put_network(est_strbuf *out, const est_network *network)
     put_row(out, (const char *const[COLUMNS]){ "Layer (type)", "Output Shape", "Param #" });
     put_line(out, '=');
     for (int i = 0; i < n; i++) {
-        est_nodes own = { made.n > 0 ? made.data + layers[i].first : NULL, layers[i].n };
+        est_nodes own = EST_NO_NODES;
 
+        if (layers[i].n > 0) own = (est_nodes){ made.data + layers[i].first, layers[i].n };
         EST_TRY(put_layer(out, &layers[i], count(network->graph, own)));
     }
     put_line(out, '=');

@@ -41,7 +41,7 @@ static est_status batch_run_open(batch_run *run, const est_network *network, con
     run->components = est_dataset_components(parts);
     EST_TRY(est_network_feeds(network, f, parts, NULL, &run->feeds, &run->n));
     run->nodes  = est_zalloc((size_t)(run->n + 1) * sizeof *run->nodes);
-    run->values = est_zalloc((size_t)(run->n + 1) * sizeof *run->values);
+    run->values = est_zalloc((size_t)(run->n + 1) * sizeof(est_tensor *));
     run->parts  = est_zalloc((size_t)run->replicas * (size_t)run->components * sizeof *run->parts);
     run->rows   = est_zalloc((size_t)run->replicas * sizeof(est_tensor *));
     if (run->nodes == NULL || run->values == NULL || run->parts == NULL || run->rows == NULL) return est_no_memory();
