@@ -424,3 +424,8 @@ est_status est_backup_end(est_hook *hook, est_fit *fit)
     own->saver = NULL;
     return est_dir_remove(own->dir);
 }
+
+void est_backup_leave(est_hook *hook)
+{
+    EST_CONTAINER_OF(hook, backup, hook)->fit = NULL;
+}

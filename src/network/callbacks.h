@@ -59,5 +59,6 @@ bool est_is_backup(const est_hook *hook);
 EST_MUST_CHECK est_status est_backup_restore(est_hook *backup, est_fit *fit);
 EST_MUST_CHECK est_status est_backup_epoch(est_hook *backup, est_fit *fit); /* after epoch fit->epoch */
 EST_MUST_CHECK est_status est_backup_end(est_hook *backup, est_fit *fit);   /* the fit came to its end */
+void                      est_backup_leave(est_hook *backup);               /* in any case, before the fit is gone */
 
 #endif

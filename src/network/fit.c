@@ -310,6 +310,7 @@ static est_status run(est_fit *fit)
 
 static void clear(est_fit *fit)
 {
+    if (fit->backup != NULL) est_backup_leave(fit->backup);
     est_hook_free(fit->progress);
     est_free(fit->hooks);
     est_free(fit->values);

@@ -988,6 +988,26 @@ TEST(killed_with_replicas)
     replicas = NULL;
 }
 
+/* A backup that has served a fit has nothing to save in an evaluation. */
+TEST(backup_after_its_fit)
+{
+    est_tensor       *x = noise(8, 2, 1), *y = noise(8, 1, 2);
+    est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_hook         *backup  = est_backup_callback(test_path("served"), EST_BACKUP(.save_freq = 1));
+    est_network      *network = make_line(NULL, EST_COMPILE(.loss = "mse"));
+
+    assert_ok(est_network_fit(
+        network, EST_FIT(.arrays = arrays, .callbacks = EST_HOOKS(backup), .verbose = EST_VERBOSE_NONE), NULL));
+    assert_ok(est_network_evaluate(
+        network, EST_NETWORK_EVALUATE(.arrays = arrays, .callbacks = EST_HOOKS(backup), .verbose = EST_VERBOSE_NONE),
+        NULL));
+    assert_false(est_dir_exists(test_path("served")));
+    est_network_free(network);
+    est_hook_free(backup);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 static est_node named_line(est_graph *graph, est_features inputs, bool training, void *user)
 {
     (void)graph, (void)training;
