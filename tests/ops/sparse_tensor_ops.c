@@ -122,6 +122,23 @@ static void scatter_ref(est_ref *r)
     }
 #define WRONG .fails = EST_INVALID_ARGUMENT, .says
 
+/* Every element of a dense text is one: loaded models read all of them. */
+static void dense_strings(void)
+{
+    static const char *const words[] = { "none at all", "b" };
+    est_graph               *graph   = test_graph();
+    est_tensor              *values = test_strings(EST_SHAPE(2), words), *none = test_strings(EST_SHAPE_SCALAR, words);
+    est_node                 at    = est_const_i64(graph, EST_SHAPE(2, 2), (const int64_t[]){ 0, 1, 1, 0 });
+    est_node                 sizes = est_const_i64(graph, EST_SHAPE(2), (const int64_t[]){ 2, 2 });
+    est_nodes                in    = EST_NODES(at, sizes, est_const(graph, values), est_const(graph, none));
+
+    check_strings(est_build(graph, &est_op_sparse_to_dense, in, EST_NO_ATTRS), EST_SHAPE(2, 2),
+                  (const char *const[]){ words[0], words[0], words[1], words[0] });
+    est_tensor_free(values);
+    est_tensor_free(none);
+    est_graph_free(graph);
+}
+
 int main(int argc, char **argv)
 {
     est_case_in       none    = { .shape = EST_SHAPE(0, 2), .dtype = EST_I64 };
@@ -182,5 +199,6 @@ int main(int argc, char **argv)
         { "ScatterNd", { INTS((1, 2), 1, 2), IN(1), INTS((1), 2) }, WRONG = "rank 2 in a tensor of rank 1" },
     };
 
-    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+    dense_strings();
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
 }
