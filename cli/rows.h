@@ -68,8 +68,9 @@ typedef struct tool_rows {
     est_arena           *scratch;  /* of doubled quotes */
     est_strbuf           values;   /* of a feature of several */
     int64_t              n_bad;
-    bool                 ended;  /* all rows were read */
-    est_error            failed; /* what ended the rows early; status EST_OK: nothing */
+    bool                 ended;   /* all rows were read */
+    est_error            failed;  /* what ended the rows early; status EST_OK: nothing */
+    est_error            refused; /* why the rows at hand are no batch; likewise */
 
     est_example_parser *parser;
     est_feature_batch  *parsed; /* [n] scratch */
@@ -88,6 +89,9 @@ void                      tool_rows_close(tool_rows *rows);
 
 /* The oldest row without an answer; NULL: there is none. */
 const tool_row *tool_rows_first(const tool_rows *rows);
+
+/* The oldest row is bad after all, for the thread's error: it has an answer that cannot be written. */
+EST_MUST_CHECK est_status tool_rows_refuse(tool_rows *rows);
 
 /* It is answered, or its error reported. */
 void tool_rows_pop(tool_rows *rows);
