@@ -317,6 +317,56 @@ static est_status load_wrong(const char *op, const char *inner, const char *retu
     return status;
 }
 
+/* A node of this op with one input; NULL: none. */
+static est_graph_def_node *add_op(est_graph_def *graph, const char *name, const char *op, const char *input)
+{
+    est_graph_def_node *node = est_graph_def_add_node(graph, name, op);
+
+    if (input != NULL) est_graph_def_add_input(node, input);
+    return node;
+}
+
+/* What prints says nothing here, and asks for no operation; what it waits for still has to be true. */
+TEST(prints_are_left_out)
+{
+    est_arena          *arena = est_arena_create();
+    est_shape           shape = EST_SHAPE(-1);
+    est_saved_model    *model = NULL;
+    est_predictor      *predictor;
+    est_graph_def       graph;
+    est_graph_def_node *node;
+    est_tensor         *no, *x, *y;
+    char                dir[64];
+
+    assert_non_null(arena);
+    est_test_dir(dir);
+    ok(est_tensor_create_from(EST_BOOL, EST_SHAPE_SCALAR, (const uint8_t[]){ 0 }, &no));
+    est_graph_def_init(&graph, arena);
+    node = add_op(&graph, "x", "Placeholder", NULL);
+    est_graph_def_set_type(node, "dtype", EST_F32);
+    est_graph_def_set_shape(node, "shape", &shape);
+    node = add_op(&graph, "no", "Const", NULL);
+    est_graph_def_set_type(node, "dtype", EST_BOOL);
+    est_graph_def_set_tensor(node, "value", no);
+    add_op(&graph, "text", "StringFormat", "x");
+    est_graph_def_add_input(add_op(&graph, "right", "Assert", "no"), "x");
+    est_graph_def_add_input(add_op(&graph, "print", "PrintV2", "text"), "^right");
+    est_graph_def_add_input(add_op(&graph, "shown", "Print", "x"), "text");
+    est_graph_def_add_input(add_op(&graph, "y", "Relu", "shown"), "^print");
+    write_model(dir, &graph);
+    ok(est_saved_model_load(dir, NULL, &model));
+    ok(est_predictor_create(model, NULL, NULL, &predictor));
+    ok(est_tensor_f32(EST_SHAPE(1), (const float[]){ 2 }, &x));
+    assert_int_equal(est_predictor_run(predictor, EST_NAMED_TENSORS({ "x", x }), &y), EST_INVALID_ARGUMENT);
+    est_test_error_has("'right'");
+    est_predictor_free(predictor);
+    est_saved_model_free(model);
+    est_tensor_free(no);
+    est_tensor_free(x);
+    est_test_dir_remove(dir);
+    est_arena_free(arena);
+}
+
 TEST(wrong_graphs_are_errors)
 {
     static const struct {
