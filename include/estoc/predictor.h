@@ -17,9 +17,9 @@
  * Predictions read the variables of the model, which all of them share and none of them changes; a signature that
  * changes variables is refused.
  *
- * Threading: est_predictor_run, est_prediction_create and est_prediction_free are called by any thread; an
- * est_prediction belongs to one thread at a time; create and free a predictor while nothing else uses it or its
- * model. */
+ * Threading: est_predictor_run, est_prediction_create and est_prediction_free are called by any thread, with one
+ * predictor of the model or several; an est_prediction belongs to one thread at a time; create and free a predictor
+ * while nothing else uses it or its model. */
 #ifndef ESTOC_PREDICTOR_H
 #define ESTOC_PREDICTOR_H
 

@@ -219,23 +219,26 @@ static void *call(void *arg)
     return NULL;
 }
 
-/* Threads with calls of several threads and of one: the plans are made while others run. */
+/* Threads with calls of several threads and of one, half of them of another predictor of the model: the plans are made
+ * while others run, and others are made. */
 static void run_callers(int threads)
 {
-    tiny           m = build_tiny();
-    est_predictor *p = over(&m, EST_PREDICTOR(.threads = threads));
-    batch          b[N_THREADS];
-    caller         callers[N_THREADS] = { 0 };
+    tiny           m     = build_tiny();
+    est_predictor *p     = over(&m, EST_PREDICTOR(.threads = threads)),
+                  *other = over(&m, EST_PREDICTOR(.threads = threads));
+    batch  b[N_THREADS];
+    caller callers[N_THREADS] = { 0 };
 
     for (int i = 0; i < N_THREADS; i++) b[i] = make_batch(&m, (int64_t)1 << (2 * i), (uint64_t)i);
     for (int i = 0; i < N_THREADS; i++) {
-        callers[i] = (caller){ .predictor = p, .batches = b, .first = i, .borrowed = i % 2 == 0 };
+        callers[i] = (caller){ .predictor = i < 2 ? p : other, .batches = b, .first = i, .borrowed = i % 2 == 0 };
         ok(est_thread_start(&callers[i].thread, "caller", call, &callers[i]));
     }
     for (int i = 0; i < N_THREADS; i++) est_thread_join(&callers[i].thread);
     for (int i = 0; i < N_THREADS; i++) assert_int_equal(callers[i].wrong, 0);
     for (int i = 0; i < N_THREADS; i++) free_batch(&b[i]);
     est_predictor_free(p);
+    est_predictor_free(other);
     free_tiny(&m);
 }
 
@@ -348,7 +351,7 @@ TEST(a_predictor_follows_the_variables_of_its_session)
     free_tiny(&m);
 }
 
-/* --- features ------------------------------------------------------------------------------------------------------ */
+/* --- features ----------------------------------------------------------------------------------------------------- */
 
 static est_node text_of(est_graph *g, const char *text)
 {
