@@ -16,6 +16,7 @@
 #include "job_command.h"
 #include "output.h"
 #include "predict/predictor.h"
+#include "predict/rows.h"
 #include "predict/saved_model.h"
 #include "rows.h"
 
@@ -58,6 +59,7 @@ typedef struct prediction_call {
     est_predictor    *predictor;
     est_feature_specs specs;  /* of the rows */
     bool              parses; /* the predictor takes Examples */
+    int64_t           fixed;  /* rows that it takes at a time; 0: any number */
     tool_rows         rows;
     bool              has_header; /* was written; CSV */
     bool             *kept;       /* [rows.n_names]: the fields to write; CSV */
@@ -367,7 +369,8 @@ static est_status write_answers(prediction_call *call, est_predictions *p)
     est_status status;
 
     while ((status = est_predictions_next(p)) == EST_OK) {
-        status = write_answer(call, p, &text, &cell);
+        status = tool_rows_check(&call->rows, p->n_rows);
+        if (status == EST_OK && call->rows.n_open > 0) status = write_answer(call, p, &text, &cell);
         if (status != EST_OK) break;
     }
     est_strbuf_clear(&text);
@@ -422,7 +425,8 @@ static est_status open_model(prediction_call *call)
     }
     EST_TRY(est_predictor_features(call->predictor, arena, &call->specs));
     call->parses = call->specs.n > 0;
-    return call->parses ? EST_OK : tool_rows_specs(est_predictor_inputs(call->predictor), arena, &call->specs);
+    if (call->parses) return EST_OK;
+    return tool_rows_specs(est_predictor_inputs(call->predictor), arena, &call->specs, &call->fixed);
 }
 
 /* A misspelt key would be missing from the output. */
@@ -455,6 +459,7 @@ static est_status open_rows(prediction_call *call, est_csv_options *csv)
     return tool_rows_open(&call->rows, &(tool_rows_options){ .specs       = call->specs,
                                                              .inputs      = est_predictor_inputs(call->predictor),
                                                              .parses      = call->parses,
+                                                             .fixed       = call->fixed,
                                                              .runner      = job->model == NULL ? &job->runner : NULL,
                                                              .csv         = csv,
                                                              .format      = call->format,

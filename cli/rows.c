@@ -537,6 +537,7 @@ void tool_rows_pop(tool_rows *rows)
 {
     tool_row *row = &rows->waiting[rows->n_first++];
 
+    if (row->record != NULL && rows->n_open > 0) rows->n_open--;
     free_row(row);
     rows->n_waiting--;
     if (rows->n_given > 0) rows->n_given--;
@@ -562,8 +563,18 @@ static est_status set_bad(tool_rows *r, tool_row *row)
     return EST_OK;
 }
 
+est_status tool_rows_check(const tool_rows *rows, int64_t n_answers)
+{
+    if (n_answers >= 0 && (uint64_t)n_answers == rows->n_asked) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "the predictions have %" PRId64 " examples for %zu rows, so that their first axis is not that of "
+                    "the rows: choose others with --keys",
+                    n_answers, rows->n_asked);
+}
+
 est_status tool_rows_refuse(tool_rows *rows)
 {
+    rows->n_open--; /* it has had an answer */
     return set_bad(rows, &rows->waiting[rows->n_first]);
 }
 
@@ -612,7 +623,7 @@ static est_status read_waiting(tool_rows *r)
     return EST_OK;
 }
 
-static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
+static est_status add_text(tool_rows *r, size_t n, est_str record)
 {
     if (n == r->n_texts) {
         size_t   room = 2 * n + 16;
@@ -622,7 +633,7 @@ static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
         r->texts   = more;
         r->n_texts = room;
     }
-    r->texts[n] = *(const est_str *)est_tensor_data(record);
+    r->texts[n] = record;
     return EST_OK;
 }
 
@@ -630,7 +641,7 @@ static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
 static est_status gather(tool_rows *r, size_t *n)
 {
     *n = 0;
-    while (*n < (size_t)r->options.batch && (*n == 0 || r->n_alone == 0)) {
+    while (*n < (size_t)(r->options.fixed > 0 ? r->options.fixed : r->options.batch) && (*n == 0 || r->n_alone == 0)) {
         const tool_row *row;
 
         if (*n == 0) EST_TRY(r->options.settle(r->options.settle_user));
@@ -641,7 +652,7 @@ static est_status gather(tool_rows *r, size_t *n)
         }
         row = &r->waiting[r->n_first + r->n_given];
         if (row->record != NULL) {
-            EST_TRY(add_text(r, *n, row->record));
+            EST_TRY(add_text(r, *n, *(const est_str *)est_tensor_data(row->record)));
             ++*n;
         }
         r->n_given++;
@@ -699,15 +710,27 @@ static est_status make_element(tool_rows *r, size_t n, est_field *element)
 static est_status next_batch(void *state, est_field *element)
 {
     tool_rows *r = state;
-    size_t     n;
+    size_t     n, open = r->n_open;
     est_status status;
 
+    r->n_open = 0;
+    if (open > 0) { /* a batch without examples has come and gone */
+        status = tool_rows_check(r, 0);
+        est_error_take(status, &r->refused);
+        return status;
+    }
     status = gather(r, &n);
     if (status != EST_OK) r->ended = true;
     if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
     if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
     if (n == 0) return EST_OUT_OF_RANGE;
-    status = make_element(r, n, element);
+    r->n_open  = n;
+    r->n_asked = n;
+    status     = EST_OK;
+    for (; r->n_asked < (size_t)r->options.fixed && status == EST_OK; r->n_asked++) {
+        status = add_text(r, r->n_asked, r->texts[n - 1]);
+    }
+    if (status == EST_OK) status = make_element(r, r->n_asked, element);
     if (status != EST_OK) est_error_take(status, &r->refused);
     return status;
 }
@@ -718,6 +741,7 @@ est_status tool_rows_ended(tool_rows *rows, est_status status, bool *again)
 
     *again        = false;
     rows->n_given = 0;
+    rows->n_open  = 0;
     if (status == EST_OK) return EST_OK;
     if (rows->refused.status != EST_OK) status = est_error_raise(&rows->refused); /* without words of the dataset */
     rows->refused = (est_error){ 0 };
@@ -831,12 +855,11 @@ static est_status spec_of(const est_component *input, est_feature_spec *out)
     char             text[EST_SHAPE_TEXT_MAX];
 
     *out = (est_feature_spec){ .name = input->name, .dtype = dtype_in_rows(input->dtype) };
-    if (shape->rank == 0 || (shape->rank > 0 && shape->dim[0] >= 0) || (input->ragged && shape->rank > 1)) {
-        return est_fail(
-            EST_INVALID_ARGUMENT,
-            "the input \"%s\" has shape %s: rows fill only inputs whose first dimension is the batch, of any "
-            "size; call the model from a program (estoc/predictor.h)",
-            input->name, est_shape_text(shape, text));
+    if (shape->rank == 0 || (shape->rank > 0 && shape->dim[0] == 0) || (input->ragged && shape->rank > 1)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the input \"%s\" has shape %s: rows fill only inputs whose first dimension is the batch; "
+                        "call the model from a program (estoc/predictor.h)",
+                        input->name, est_shape_text(shape, text));
     }
     out->rows = input->ragged ? EST_ROWS_RAGGED : padded ? EST_ROWS_PADDED : EST_ROWS_FIXED;
     for (int d = padded ? 2 : 1; d < shape->rank && !input->ragged; d++) {
@@ -859,15 +882,32 @@ static bool is_splits(est_components inputs, const est_component *input)
     return false;
 }
 
-est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out)
+/* The rows that an input takes; 0: any number. */
+static int64_t rows_of(const est_component *input)
 {
-    est_feature_spec *specs = est_arena_alloc(arena, (size_t)(inputs.n + 1) * sizeof *specs);
-    int               n     = 0;
+    return input->shape.rank > 0 && input->shape.dim[0] > 0 ? input->shape.dim[0] : 0;
+}
+
+est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out, int64_t *fixed)
+{
+    est_feature_spec    *specs = est_arena_alloc(arena, (size_t)(inputs.n + 1) * sizeof *specs);
+    const est_component *first = NULL;
+    int                  n     = 0;
 
     if (specs == NULL) return est_no_memory();
     for (int i = 0; i < inputs.n; i++) {
-        if (!is_splits(inputs, &inputs.data[i])) EST_TRY(spec_of(&inputs.data[i], &specs[n++]));
+        const est_component *input = &inputs.data[i];
+
+        if (is_splits(inputs, input)) continue;
+        EST_TRY(spec_of(input, &specs[n++]));
+        if (first == NULL) first = input;
+        if (rows_of(input) == rows_of(first)) continue;
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the inputs \"%s\" and \"%s\" take other numbers of rows; call the model from a program "
+                        "(estoc/predictor.h)",
+                        first->name, input->name);
     }
-    *out = (est_feature_specs){ specs, n };
+    *fixed = first != NULL ? rows_of(first) : 0;
+    *out   = (est_feature_specs){ specs, n };
     return EST_OK;
 }

@@ -292,6 +292,96 @@ TEST(rows_of_another_width_are_errors_in_csv)
     tool_run_free(&run);
 }
 
+static est_status doubled(est_model *model, est_mode mode, const void *params)
+{
+    est_node n = est_model_feature(model, "n");
+
+    (void)params;
+    est_model_predict(model, "twice", est_scale(n, 2));
+    if (mode == EST_TRAIN) {
+        est_model_loss(model, est_mean(n));
+        est_model_train_op(
+            model, est_assign_add(est_model_global_step(model), est_scalar(est_model_graph(model), EST_I64, 1)));
+    }
+    return est_model_status(model);
+}
+
+static est_status one_number(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_tensor *n;
+    est_status  status;
+
+    (void)context;
+    (void)user;
+    tool_check(est_tensor_f32(EST_SHAPE(1), (const float[]){ 1 }, &n));
+    status = est_dataset_finish(est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "n", n })), 1, NULL), out);
+    est_tensor_free(n);
+    return status;
+}
+
+static est_status three_rows(est_serving *serving, void *user)
+{
+    (void)user;
+    est_serving_feature(serving, "n", est_serving_placeholder(serving, "n", EST_F32, EST_SHAPE(3)));
+    return est_serving_status(serving);
+}
+
+/* A model that takes three rows at a time, as some were frozen: the last ones are filled up. */
+TEST(a_batch_of_a_fixed_size_is_filled_up)
+{
+    est_estimator *e;
+    tool_run       run;
+
+    tool_check(est_estimator_create(doubled, EST_ESTIMATOR(.model_dir = "doubled"), &e));
+    tool_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = one_number, .steps = 1)));
+    tool_check(est_export_saved_model(e, "three", EST_EXPORT(.input = { .build = three_rows }), NULL));
+    est_estimator_free(e);
+    run = ask(1, "n\n1\n2\nx\n3\n4\n5\ny\n", TOOL_ARGV("predict", "three", "-q", "--keep", "n"));
+    tool_expect_text(run.out,
+                     "n,twice,error\n1,2.0,\n2,4.0,\nx,,\"\"\"n\"\" is \"\"x\"\"; expected a number\"\n"
+                     "3,6.0,\n4,8.0,\n5,10.0,\ny,,\"\"\"n\"\" is \"\"y\"\"; expected a number\"\n",
+                     "standard output");
+    tool_run_free(&run);
+}
+
+/* The input at these places, however many rows there are. */
+static est_node picked(est_graph *graph, est_features in, bool training, void *user)
+{
+    (void)training;
+    return est_gather(est_network_input_node(in, "n"),
+                      est_const_i32(graph, EST_SHAPE(*(int *)user), (const int32_t[]){ 0, 0, 0 }), 0);
+}
+
+static void save_picked(int n)
+{
+    est_network *network;
+
+    tool_check(est_network_create(
+        picked, EST_NETWORK(.user = &n, .inputs = EST_INPUTS({ "n", EST_F32, EST_SHAPE_SCALAR })), &network));
+    tool_check(est_network_save(network, "picked"));
+    est_network_free(network);
+}
+
+/* More answers than rows, or fewer: none is that of a row. */
+TEST(answers_of_other_rows_are_errors)
+{
+    static const char *const batches[] = { "1", "2", "1024" };
+
+    for (int n = 0; n <= 3; n += 3) {
+        save_picked(n);
+        for (int i = 0; i < 3; i++) {
+            tool_run run = ask(1, "n\n1\nx\n2\n3\n4\n",
+                               TOOL_ARGV("predict", "picked", "-q", "--json", "--batch", batches[i]));
+            char     want[64];
+
+            snprintf(want, sizeof want, "line 6: the predictions have %d examples for 1 rows", n);
+            tool_expect_part(run.err, want, "standard error");
+            tool_expect_part(run.err, "5 of 5 rows have no prediction", "standard error");
+            tool_run_free(&run);
+        }
+    }
+}
+
 TEST(the_output_is_not_the_input)
 {
     tool_run run;
