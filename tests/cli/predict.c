@@ -154,7 +154,7 @@ TEST(the_name_of_the_input_says_its_format)
     tool_write_text("rows.csv", "word,n\nb,1.5\n");
     run = TOOL(0, "convert", "rows.csv", "-o", "rows.tfrecord");
     tool_run_free(&run);
-    run = TOOL(0, "predict", "numbered", "-q", "--input", "rows.tfrecord");
+    run = TOOL(0, "predict", "numbered/saved_model.pb", "-q", "--input", "rows.tfrecord");
     tool_expect_text(run.out, "{\"string_lookup\": 3.5}\n", "of Examples");
     tool_run_free(&run);
     run = ask(1, "", TOOL_ARGV("predict", "numbered", "-q", "--format", "csv", "--input", "rows.jsonl"));

@@ -532,6 +532,11 @@ TEST(wrong_files_are_errors)
         ok(est_file_replace(path, bytes, size * part / 40));
         assert_int_not_equal(est_saved_model_load(s.path, NULL, &model), EST_OK);
     }
+    ok(est_file_remove(path));
+    snprintf(path, sizeof path, "%s/saved_model.pbtxt", s.path);
+    ok(est_file_replace(path, bytes, size));
+    assert_int_equal(est_saved_model_load(s.path, NULL, &model), EST_NOT_FOUND);
+    est_test_error_has("has only saved_model.pbtxt, the message as text; save it as saved_model.pb");
     est_free(bytes);
     assert_null(model);
     shop_close(&s);
