@@ -19,7 +19,8 @@
  * is truncated ends the process with SIGBUS). By default loading reads every byte once and checks it against its
  * checksum, as TensorFlow does.
  *
- * Threading: loading and freeing one thread at a time; what was loaded may be read by any thread. */
+ * Threading: threads may load models, also the same one, at the same time. A model may be read by any thread; free it
+ * when nothing uses it. */
 #ifndef ESTOC_SAVED_MODEL_H
 #define ESTOC_SAVED_MODEL_H
 
