@@ -62,7 +62,7 @@ EST_API const char *est_saved_model_dir(const est_saved_model *model);
 /* An input or output of a signature. */
 typedef struct est_signature_tensor {
     const char *name;
-    est_dtype   dtype;
+    est_dtype   dtype; /* EST_DTYPE_NONE: one that tensors here do not have; the signature cannot be run then */
     est_shape   shape;
     uint64_t    reserved[4]; /* zeros: room for members to come */
 } est_signature_tensor;
