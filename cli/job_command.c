@@ -93,12 +93,24 @@ static tool_exit open_model(job_call *call, const char *dir)
     return TOOL_OK;
 }
 
+/* The directory of the SavedModel that an argument names, by itself or by its message; NULL: it names none. */
+static const char *model_dir(const job_call *call, const char *path)
+{
+    static const char message[] = "saved_model.pb";
+    const char       *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+
+    if (est_dir_exists(path)) return path;
+    if (strcmp(name, message) != 0 || !est_file_exists(path)) return NULL;
+    return slash == NULL ? "." : est_arena_printf(call->arena, "%.*s", (int)(slash - path + 1), path);
+}
+
 static tool_exit open_job(job_call *call, int argc, char **argv, unsigned needs)
 {
-    est_strbuf text = { 0 };
-    char       path[EST_CHECKPOINT_PATH_MAX];
-    est_status status;
-    tool_exit  code;
+    est_strbuf  text = { 0 };
+    char        path[EST_CHECKPOINT_PATH_MAX];
+    const char *dir;
+    est_status  status;
+    tool_exit   code;
 
     if (call->describes) {
         job_describe(&text);
@@ -110,7 +122,8 @@ static tool_exit open_job(job_call *call, int argc, char **argv, unsigned needs)
                           call->command->name, argv[optind], argv[optind + 1]);
     }
     if (argc - optind != 1) return tool_usage(call->command, "it takes one job file, and %d are given", argc - optind);
-    if ((needs & JOB_OR_MODEL) != 0 && est_dir_exists(argv[optind])) return open_model(call, argv[optind]);
+    dir = (needs & JOB_OR_MODEL) != 0 ? model_dir(call, argv[optind]) : NULL;
+    if (dir != NULL) return open_model(call, dir);
     code = tool_check_file(call->command, argv[optind]);
     if (code == TOOL_OK) code = read_job(call, argv[optind], needs);
     if (code != TOOL_OK) return code;

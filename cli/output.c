@@ -19,6 +19,8 @@
 /* The reason of the first failure: later calls see only that there was one. */
 static int output_error;
 
+static const char *output_name = "standard output";
+
 static est_status report_output(void)
 {
     est_status status;
@@ -28,7 +30,14 @@ static est_status report_output(void)
     if (output_error == EPIPE) return EST_CANCELLED;
     status = est_status_from_errno(output_error);
     if (status == EST_OK) status = EST_UNKNOWN;
-    return est_fail(status, "cannot write to standard output: %s", strerror(output_error));
+    return est_fail(status, "cannot write to %s: %s", output_name, strerror(output_error));
+}
+
+est_status tool_output_to(const char *path)
+{
+    output_name = path;
+    if (freopen(path, "w", stdout) != NULL) return EST_OK;
+    return est_fail(est_status_from_errno(errno), "cannot write to %s: %s", path, strerror(errno));
 }
 
 est_status tool_write(est_strbuf *text)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results on standard output: text with checked writes, JSON, tables.
+ * Results on standard output, or in a file in its place: text with checked writes, JSON, tables.
  *
  * A text is put together in an est_strbuf and then written. Writing to a pipe whose reader has gone gives
  * EST_CANCELLED, which ends the command and is not an error.
@@ -11,6 +11,9 @@
 
 #include "base/strbuf.h"
 #include "estoc/tensor.h"
+
+/* From here on output goes to this file, whose name is borrowed. */
+EST_MUST_CHECK est_status tool_output_to(const char *path);
 
 /* Writes the text and empties it; also reports failures of the text. */
 EST_MUST_CHECK est_status tool_write(est_strbuf *text);

@@ -2,10 +2,11 @@
  *
  * `estoc predict`: rows on standard input, predictions on standard output, a batch at a time. A job file and a
  * SavedModel differ only in where the predictor comes from, and the features of its rows. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -15,6 +16,8 @@
 #include "job_command.h"
 #include "output.h"
 #include "predict/predictor.h"
+#include "predict/rows.h"
+#include "predict/saved_model.h"
 #include "rows.h"
 
 #define NAMES_MAX 32 /* of --keys, and of --keep */
@@ -56,10 +59,12 @@ typedef struct prediction_call {
     est_predictor    *predictor;
     est_feature_specs specs;  /* of the rows */
     bool              parses; /* the predictor takes Examples */
+    int64_t           fixed;  /* rows that it takes at a time; 0: any number */
     tool_rows         rows;
     bool              has_header; /* was written; CSV */
     bool             *kept;       /* [rows.n_names]: the fields to write; CSV */
-    int64_t           n_columns;  /* of predictions; CSV */
+    int64_t          *columns;    /* [predictions]: of each; CSV */
+    int64_t           n_columns;  /* of all of them */
 } prediction_call;
 
 /* --- fields that are kept ----------------------------------------------------------------------------------------- */
@@ -187,8 +192,10 @@ static est_status append_kept_json(prediction_call *call, est_strbuf *out, const
 /* --- output ------------------------------------------------------------------------------------------------------- */
 
 /* "id,probabilities_0,probabilities_1,error": a column for every element. */
-static void append_header(prediction_call *call, est_strbuf *out, const est_predictions *p)
+static est_status append_header(prediction_call *call, est_strbuf *out, const est_predictions *p)
 {
+    call->columns = est_arena_alloc(call->job.arena, ((size_t)est_predictions_count(p) + 1) * sizeof *call->columns);
+    if (call->columns == NULL) return est_no_memory();
     for (size_t k = 0; k < call->rows.n_names; k++) {
         if (is_predicted(p, call->rows.names[k].data, call->rows.names[k].size)) call->kept[k] = false;
         if (!call->kept[k]) continue;
@@ -199,6 +206,7 @@ static void append_header(prediction_call *call, est_strbuf *out, const est_pred
         const char *key = est_predictions_key(p, i);
         int64_t     n   = est_tensor_count(est_predictions_get(p, key));
 
+        call->columns[i] = n;
         for (int64_t k = 0; k < n; k++) {
             est_csv_append_field(out, (est_str){ key, strlen(key) }, ',');
             if (n > 1) est_strbuf_printf(out, "_%lld", (long long)k);
@@ -208,6 +216,21 @@ static void append_header(prediction_call *call, est_strbuf *out, const est_pred
     }
     est_strbuf_append(out, "error\n");
     call->has_header = true;
+    return est_strbuf_status(out);
+}
+
+/* The columns are those of the first answer; a row that needs others would shift its values into wrong ones. */
+static est_status check_columns(const prediction_call *call, const est_predictions *p)
+{
+    for (int i = 0; i < est_predictions_count(p); i++) {
+        const char *key = est_predictions_key(p, i);
+        int64_t     n   = est_tensor_count(est_predictions_get(p, key));
+
+        if (n == call->columns[i]) continue;
+        return est_fail(EST_INVALID_ARGUMENT, "\"%s\" has %lld values and the output %lld columns for it; use --json",
+                        key, (long long)n, (long long)call->columns[i]);
+    }
+    return EST_OK;
 }
 
 static void append_csv(est_strbuf *out, est_strbuf *cell, const est_predictions *p)
@@ -313,8 +336,8 @@ static est_status write_header(prediction_call *call, const est_predictions *p)
     est_status status;
 
     if (writes_json(call) || call->has_header) return EST_OK;
-    append_header(call, &text, p);
-    status = tool_write(&text);
+    status = append_header(call, &text, p);
+    if (status == EST_OK) status = tool_write(&text);
     est_strbuf_clear(&text);
     return status;
 }
@@ -323,6 +346,10 @@ static est_status write_answer(prediction_call *call, const est_predictions *p, 
 {
     EST_TRY(write_header(call, p));
     EST_TRY(write_errors(call));
+    if (!writes_json(call) && check_columns(call, p) != EST_OK) {
+        EST_TRY(tool_rows_refuse(&call->rows));
+        return write_errors(call);
+    }
     if (writes_json(call)) {
         est_strbuf_append(text, "{");
         EST_TRY(append_kept_json(call, text, tool_rows_first(&call->rows), p));
@@ -342,7 +369,8 @@ static est_status write_answers(prediction_call *call, est_predictions *p)
     est_status status;
 
     while ((status = est_predictions_next(p)) == EST_OK) {
-        status = write_answer(call, p, &text, &cell);
+        status = tool_rows_check(&call->rows, p->n_rows);
+        if (status == EST_OK && call->rows.n_open > 0) status = write_answer(call, p, &text, &cell);
         if (status != EST_OK) break;
     }
     est_strbuf_clear(&text);
@@ -389,9 +417,35 @@ static est_status open_model(prediction_call *call)
 
     EST_TRY(est_saved_model_load(call->job.model, NULL, &call->model));
     EST_TRY(est_predictor_create(call->model, call->signature, EST_PREDICTOR(.threads = EST_AUTO), &call->predictor));
+    if (est_predictor_inputs(call->predictor).n == 0) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "signature %s takes no inputs, so that no row asks it anything; call it "
+                        "from a program (estoc/predictor.h)",
+                        call->signature != NULL ? call->signature : EST_SERVING_DEFAULT);
+    }
     EST_TRY(est_predictor_features(call->predictor, arena, &call->specs));
     call->parses = call->specs.n > 0;
-    return call->parses ? EST_OK : tool_rows_specs(est_predictor_inputs(call->predictor), arena, &call->specs);
+    if (call->parses) return EST_OK;
+    return tool_rows_specs(est_predictor_inputs(call->predictor), arena, &call->specs, &call->fixed);
+}
+
+/* A misspelt key would be missing from the output. */
+static est_status check_keys(const prediction_call *call)
+{
+    est_components outputs = est_predictor_outputs(call->predictor);
+    est_strbuf     names   = { 0 };
+    est_status     status  = EST_OK;
+
+    for (int i = 0; i < call->n_keys && status == EST_OK; i++) {
+        if (est_predictor_output(call->predictor, call->keys[i]) >= 0) continue;
+        for (int k = 0; k < outputs.n; k++) est_strbuf_printf(&names, "%s%s", k > 0 ? ", " : "", outputs.data[k].name);
+        status = est_strbuf_status(&names);
+        if (status != EST_OK) break;
+        status = est_fail(EST_INVALID_ARGUMENT, "--keys: there is no prediction \"%s\"; there are %s", call->keys[i],
+                          est_strbuf_text(&names));
+    }
+    est_strbuf_clear(&names);
+    return status;
 }
 
 static est_status open_rows(prediction_call *call, est_csv_options *csv)
@@ -405,6 +459,7 @@ static est_status open_rows(prediction_call *call, est_csv_options *csv)
     return tool_rows_open(&call->rows, &(tool_rows_options){ .specs       = call->specs,
                                                              .inputs      = est_predictor_inputs(call->predictor),
                                                              .parses      = call->parses,
+                                                             .fixed       = call->fixed,
                                                              .runner      = job->model == NULL ? &job->runner : NULL,
                                                              .csv         = csv,
                                                              .format      = call->format,
@@ -433,20 +488,27 @@ static est_status answer_rows(prediction_call *call)
     return status;
 }
 
-static est_status redirect_output(const char *path)
+/* The rows would be gone before they are read. */
+static est_status check_output(const prediction_call *call)
 {
-    if (path == NULL || freopen(path, "w", stdout) != NULL) return EST_OK;
-    return est_fail(est_status_from_errno(errno), "cannot write %s: %s", path, strerror(errno));
+    struct stat input, output;
+
+    if (call->output == NULL || stat(call->output, &output) != 0 || !S_ISREG(output.st_mode)) return EST_OK;
+    if ((call->input != NULL ? stat(call->input, &input) : fstat(STDIN_FILENO, &input)) != 0) return EST_OK;
+    if (input.st_dev != output.st_dev || input.st_ino != output.st_ino) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "%s: has the rows; name another output", call->output);
 }
 
 static est_status predict(prediction_call *call)
 {
     est_csv_options csv    = { .delimiter = ',' };
-    est_status      status = call->job.model != NULL ? open_model(call) : open_job(call);
+    est_status      status = check_output(call);
 
+    if (status == EST_OK) status = call->job.model != NULL ? open_model(call) : open_job(call);
+    if (status == EST_OK) status = check_keys(call);
     if (status == EST_OK) status = open_rows(call, &csv);
     if (status == EST_OK) {
-        status = redirect_output(call->output);
+        if (call->output != NULL) status = tool_output_to(call->output);
         if (status == EST_OK) status = answer_rows(call);
         tool_rows_close(&call->rows);
     }
@@ -548,7 +610,8 @@ const tool_command tool_predict = {
         "prediction gets it. Every row has its line in the output. A row that cannot be read, or that the model\n"
         "refuses, is reported with its line on standard error; in the output its predictions are empty, the last\n"
         "column, error, has the reason (JSON: {\"error\": ...}), and the exit code is 1. The header of a CSV output\n"
-        "is written with the first prediction; bad rows before it wait for that.\n",
+        "is written with the first prediction; bad rows before it wait for that. In CSV a row whose predictions have\n"
+        "another number of elements than the first is an error.\n",
     .options  = options,
     .examples = "  estoc predict census.yaml <rows.csv >answers.csv\n"
                 "  estoc predict census.yaml --keep customer <rows.csv >answers.csv\n"

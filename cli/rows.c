@@ -34,17 +34,44 @@ static est_status miss(const est_feature_spec *spec)
     return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is missing and has no default", spec->name);
 }
 
-static est_status refuse(const est_feature_spec *spec, const char *text, size_t size)
+static est_status refuse(const est_feature_spec *spec, est_dtype target, est_str text)
 {
-    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is \"%.*s%s\"; expected a %s", spec->name,
-                    (int)(size < SHOWN_MAX ? size : SHOWN_MAX), text, size > SHOWN_MAX ? "..." : "",
-                    spec->dtype == EST_I64 ? "whole number" : "number");
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is \"%.*s%s\"; expected %s", spec->name,
+                    (int)(text.size < SHOWN_MAX ? text.size : SHOWN_MAX), text.data, text.size > SHOWN_MAX ? "..." : "",
+                    target == EST_BOOL       ? "true or false"
+                    : spec->dtype == EST_I64 ? "a whole number"
+                                             : "a number");
 }
 
 /* The weight that a field has the values of; NULL: it is a feature. */
 static const job_weight *weight_of(const tool_rows *r, const char *name)
 {
     return r->options.runner != NULL ? job_weight_of(r->options.runner, name) : NULL;
+}
+
+static const est_component *input_of(const tool_rows *r, const est_feature_spec *spec)
+{
+    const est_component *inputs = r->options.inputs.data;
+
+    while (strcmp(inputs->name, spec->name) != 0) inputs++;
+    return inputs;
+}
+
+/* The type of the numbers that the model gets. */
+static est_dtype target_of(const tool_rows *r, const est_feature_spec *spec)
+{
+    return r->options.parses ? spec->dtype : input_of(r, spec)->dtype;
+}
+
+/* Whole numbers of rows are int64; those of the input may be less. */
+static est_status check_fits(const char *name, int64_t number, est_dtype dtype)
+{
+    bool fits = dtype == EST_I32  ? number == (int32_t)number
+                : dtype == EST_U8 ? number == (uint8_t)number
+                                  : dtype != EST_BOOL || number == 0 || number == 1;
+
+    if (fits) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "\"%s\" is %" PRId64 ", which is no %s", name, number, est_dtype_name(dtype));
 }
 
 static est_status no_weight(const job_weight *weight)
@@ -185,9 +212,18 @@ static bool is_unweighed(const tool_rows *r, const job_weight *weight)
     return false;
 }
 
+/* A whole number; of a truth value also its word, as predictions have it. */
+static bool read_whole(est_dtype target, est_str field, int64_t *out)
+{
+    *out = target == EST_BOOL && is_text(field, "true");
+    if (target == EST_BOOL && (*out == 1 || is_text(field, "false"))) return true;
+    return est_number_i64(field.data, field.size, out) == EST_NUMBER_OK;
+}
+
 static est_status set_field(tool_rows *r, const est_feature_spec *spec, est_str field)
 {
     const job_weight *weight = weight_of(r, spec->name);
+    est_dtype         target = target_of(r, spec);
     float             number;
     int64_t           whole;
 
@@ -195,13 +231,12 @@ static est_status set_field(tool_rows *r, const est_feature_spec *spec, est_str 
     if (is_empty(r, field) && !is_empty_text(r, spec)) return weight != NULL ? no_weight(weight) : miss(spec);
     switch (spec->dtype) {
     case EST_F32:
-        if (est_number_f32(field.data, field.size, &number) != EST_NUMBER_OK)
-            return refuse(spec, field.data, field.size);
+        if (est_number_f32(field.data, field.size, &number) != EST_NUMBER_OK) return refuse(spec, target, field);
         est_example_set_f32s(r->example, spec->name, &number, 1);
         return EST_OK;
     case EST_I64:
-        if (est_number_i64(field.data, field.size, &whole) != EST_NUMBER_OK)
-            return refuse(spec, field.data, field.size);
+        if (!read_whole(target, field, &whole)) return refuse(spec, target, field);
+        EST_TRY(check_fits(spec->name, whole, target));
         if (whole == -1 && spec->rows != EST_ROWS_FIXED) return EST_OK;
         est_example_set_i64s(r->example, spec->name, &whole, 1);
         return EST_OK;
@@ -264,16 +299,18 @@ static bool is_special(const est_json *value, float *out)
 /* Appends a value as one of the feature's type. */
 static est_status add_value(tool_rows *r, const est_feature_spec *spec, const est_json *value)
 {
-    float number;
+    est_dtype target = target_of(r, spec);
+    float     number;
 
     if (spec->rows != EST_ROWS_FIXED && spec->dtype != EST_F32 && stands_for_none(r, value)) return EST_OK;
     if (spec->dtype == EST_STRING && json_is_string(value)) {
         est_str text = { json_string_value(value), json_string_length(value) };
 
         est_strbuf_append_bytes(&r->values, &text, sizeof text);
-    } else if (spec->dtype == EST_I64 && json_is_integer(value)) {
-        int64_t whole = json_integer_value(value);
+    } else if (spec->dtype == EST_I64 && (json_is_integer(value) || (target == EST_BOOL && json_is_boolean(value)))) {
+        int64_t whole = json_is_integer(value) ? json_integer_value(value) : json_is_true(value);
 
+        EST_TRY(check_fits(spec->name, whole, target));
         est_strbuf_append_bytes(&r->values, &whole, sizeof whole);
     } else if (spec->dtype == EST_F32 && json_is_number(value)) {
         number = (float)json_number_value(value);
@@ -283,6 +320,7 @@ static est_status add_value(tool_rows *r, const est_feature_spec *spec, const es
     } else {
         return est_fail(EST_INVALID_ARGUMENT, "\"%s\" takes %s", spec->name,
                         spec->dtype == EST_STRING ? "a string, or a list of strings"
+                        : target == EST_BOOL      ? "true or false, or a list of them"
                         : spec->dtype == EST_I64  ? "a whole number, or a list of them"
                                                   : "a number, or a list of numbers");
     }
@@ -499,6 +537,7 @@ void tool_rows_pop(tool_rows *rows)
 {
     tool_row *row = &rows->waiting[rows->n_first++];
 
+    if (row->record != NULL && rows->n_open > 0) rows->n_open--;
     free_row(row);
     rows->n_waiting--;
     if (rows->n_given > 0) rows->n_given--;
@@ -522,6 +561,21 @@ static est_status set_bad(tool_rows *r, tool_row *row)
     r->n_bad++;
     tool_note(&tool_predict, "%s, %s %" PRIu64 ": %s", r->source, unit(r), row->line, error);
     return EST_OK;
+}
+
+est_status tool_rows_check(const tool_rows *rows, int64_t n_answers)
+{
+    if (n_answers >= 0 && (uint64_t)n_answers == rows->n_asked) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT,
+                    "the predictions have %" PRId64 " examples for %zu rows, so that their first axis is not that of "
+                    "the rows: choose others with --keys",
+                    n_answers, rows->n_asked);
+}
+
+est_status tool_rows_refuse(tool_rows *rows)
+{
+    rows->n_open--; /* it has had an answer */
+    return set_bad(rows, &rows->waiting[rows->n_first]);
 }
 
 static est_status keep_text(const tool_rows *r, tool_row *row, est_str line)
@@ -569,7 +623,7 @@ static est_status read_waiting(tool_rows *r)
     return EST_OK;
 }
 
-static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
+static est_status add_text(tool_rows *r, size_t n, est_str record)
 {
     if (n == r->n_texts) {
         size_t   room = 2 * n + 16;
@@ -579,7 +633,7 @@ static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
         r->texts   = more;
         r->n_texts = room;
     }
-    r->texts[n] = *(const est_str *)est_tensor_data(record);
+    r->texts[n] = record;
     return EST_OK;
 }
 
@@ -587,7 +641,7 @@ static est_status add_text(tool_rows *r, size_t n, const est_tensor *record)
 static est_status gather(tool_rows *r, size_t *n)
 {
     *n = 0;
-    while (*n < (size_t)r->options.batch && (*n == 0 || r->n_alone == 0)) {
+    while (*n < (size_t)(r->options.fixed > 0 ? r->options.fixed : r->options.batch) && (*n == 0 || r->n_alone == 0)) {
         const tool_row *row;
 
         if (*n == 0) EST_TRY(r->options.settle(r->options.settle_user));
@@ -598,7 +652,7 @@ static est_status gather(tool_rows *r, size_t *n)
         }
         row = &r->waiting[r->n_first + r->n_given];
         if (row->record != NULL) {
-            EST_TRY(add_text(r, *n, row->record));
+            EST_TRY(add_text(r, *n, *(const est_str *)est_tensor_data(row->record)));
             ++*n;
         }
         r->n_given++;
@@ -609,36 +663,30 @@ static est_status gather(tool_rows *r, size_t *n)
 /* --- batches ------------------------------------------------------------------------------------------------------ */
 
 /* Copies numbers of Examples, which are float32 or int64, as those of the input. */
-static est_status convert(est_tensor **value, est_dtype dtype)
+static est_status convert(est_tensor **value, const est_component *input)
 {
-    const est_tensor *from = *value;
+    const est_tensor *from  = *value;
+    est_dtype         dtype = input->dtype;
+    const int64_t    *whole = est_tensor_data(from);
     est_tensor       *to;
     void             *data;
 
     if (est_tensor_dtype(from) == dtype) return EST_OK;
+    for (int64_t i = 0; dtype != EST_F64 && i < est_tensor_count(from); i++) {
+        EST_TRY(check_fits(input->name, whole[i], dtype));
+    }
     EST_TRY(est_tensor_create(dtype, *est_tensor_shape(from), &to));
     data = est_tensor_mutable_data(to);
     for (int64_t i = 0; i < est_tensor_count(from); i++) {
-        double number = est_number_at(est_tensor_dtype(from), est_tensor_data(from), i);
-
         switch (dtype) {
-        case EST_F64: ((double *)data)[i] = number; break;
-        case EST_I32: ((int32_t *)data)[i] = (int32_t)number; break;
-        case EST_BOOL: ((uint8_t *)data)[i] = number != 0; break;
-        default: ((uint8_t *)data)[i] = (uint8_t)number; break;
+        case EST_F64: ((double *)data)[i] = ((const float *)est_tensor_data(from))[i]; break;
+        case EST_I32: ((int32_t *)data)[i] = (int32_t)whole[i]; break;
+        default: ((uint8_t *)data)[i] = (uint8_t)whole[i]; break;
         }
     }
     est_tensor_free(*value);
     *value = to;
     return EST_OK;
-}
-
-static const est_component *input_of(const tool_rows *r, const est_feature_spec *spec)
-{
-    const est_component *inputs = r->options.inputs.data;
-
-    while (strcmp(inputs->name, spec->name) != 0) inputs++;
-    return inputs;
 }
 
 /* The rows at hand as the inputs of the model. */
@@ -649,7 +697,7 @@ static est_status make_element(tool_rows *r, size_t n, est_field *element)
     if (r->options.parses) return est_tensor_create_from(EST_STRING, EST_SHAPE((int64_t)n), r->texts, &element->values);
     EST_TRY(est_example_parse(r->parser, r->texts, n, r->parsed));
     for (int i = 0; i < r->n; i++) {
-        if (status == EST_OK) status = convert(&r->parsed[i].values, input_of(r, &r->specs[i])->dtype);
+        if (status == EST_OK) status = convert(&r->parsed[i].values, input_of(r, &r->specs[i]));
         element[i] = (est_field){ r->parsed[i].values, r->parsed[i].splits };
         est_tensor_free(r->parsed[i].lengths);
         r->parsed[i] = (est_feature_batch){ 0 };
@@ -662,15 +710,29 @@ static est_status make_element(tool_rows *r, size_t n, est_field *element)
 static est_status next_batch(void *state, est_field *element)
 {
     tool_rows *r = state;
-    size_t     n;
+    size_t     n, open = r->n_open;
     est_status status;
 
+    r->n_open = 0;
+    if (open > 0) { /* a batch without examples has come and gone */
+        status = tool_rows_check(r, 0);
+        est_error_take(status, &r->refused);
+        return status;
+    }
     status = gather(r, &n);
     if (status != EST_OK) r->ended = true;
     if (status == EST_OUT_OF_RANGE && r->n_rows > 0) warn_of_missing(r);
     if (status != EST_OK && status != EST_OUT_OF_RANGE) est_error_take(status, &r->failed);
     if (n == 0) return EST_OUT_OF_RANGE;
-    return make_element(r, n, element);
+    r->n_open  = n;
+    r->n_asked = n;
+    status     = EST_OK;
+    for (; r->n_asked < (size_t)r->options.fixed && status == EST_OK; r->n_asked++) {
+        status = add_text(r, r->n_asked, r->texts[n - 1]);
+    }
+    if (status == EST_OK) status = make_element(r, r->n_asked, element);
+    if (status != EST_OK) est_error_take(status, &r->refused);
+    return status;
 }
 
 est_status tool_rows_ended(tool_rows *rows, est_status status, bool *again)
@@ -679,7 +741,10 @@ est_status tool_rows_ended(tool_rows *rows, est_status status, bool *again)
 
     *again        = false;
     rows->n_given = 0;
+    rows->n_open  = 0;
     if (status == EST_OK) return EST_OK;
+    if (rows->refused.status != EST_OK) status = est_error_raise(&rows->refused); /* without words of the dataset */
+    rows->refused = (est_error){ 0 };
     /* Whether a failure is not caused by rows: none was handed out, or its code says so. */
     if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
     *again = true;
@@ -790,12 +855,11 @@ static est_status spec_of(const est_component *input, est_feature_spec *out)
     char             text[EST_SHAPE_TEXT_MAX];
 
     *out = (est_feature_spec){ .name = input->name, .dtype = dtype_in_rows(input->dtype) };
-    if (shape->rank == 0 || (shape->rank > 0 && shape->dim[0] >= 0) || (input->ragged && shape->rank > 1)) {
-        return est_fail(
-            EST_INVALID_ARGUMENT,
-            "the input \"%s\" has shape %s: rows fill only inputs whose first dimension is the batch, of any "
-            "size; call the model from a program (estoc/predictor.h)",
-            input->name, est_shape_text(shape, text));
+    if (shape->rank == 0 || (shape->rank > 0 && shape->dim[0] == 0) || (input->ragged && shape->rank > 1)) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the input \"%s\" has shape %s: rows fill only inputs whose first dimension is the batch; "
+                        "call the model from a program (estoc/predictor.h)",
+                        input->name, est_shape_text(shape, text));
     }
     out->rows = input->ragged ? EST_ROWS_RAGGED : padded ? EST_ROWS_PADDED : EST_ROWS_FIXED;
     for (int d = padded ? 2 : 1; d < shape->rank && !input->ragged; d++) {
@@ -818,15 +882,32 @@ static bool is_splits(est_components inputs, const est_component *input)
     return false;
 }
 
-est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out)
+/* The rows that an input takes; 0: any number. */
+static int64_t rows_of(const est_component *input)
 {
-    est_feature_spec *specs = est_arena_alloc(arena, (size_t)(inputs.n + 1) * sizeof *specs);
-    int               n     = 0;
+    return input->shape.rank > 0 && input->shape.dim[0] > 0 ? input->shape.dim[0] : 0;
+}
+
+est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out, int64_t *fixed)
+{
+    est_feature_spec    *specs = est_arena_alloc(arena, (size_t)(inputs.n + 1) * sizeof *specs);
+    const est_component *first = NULL;
+    int                  n     = 0;
 
     if (specs == NULL) return est_no_memory();
     for (int i = 0; i < inputs.n; i++) {
-        if (!is_splits(inputs, &inputs.data[i])) EST_TRY(spec_of(&inputs.data[i], &specs[n++]));
+        const est_component *input = &inputs.data[i];
+
+        if (is_splits(inputs, input)) continue;
+        EST_TRY(spec_of(input, &specs[n++]));
+        if (first == NULL) first = input;
+        if (rows_of(input) == rows_of(first)) continue;
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "the inputs \"%s\" and \"%s\" take other numbers of rows; call the model from a program "
+                        "(estoc/predictor.h)",
+                        first->name, input->name);
     }
-    *out = (est_feature_specs){ specs, n };
+    *fixed = first != NULL ? rows_of(first) : 0;
+    *out   = (est_feature_specs){ specs, n };
     return EST_OK;
 }

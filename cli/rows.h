@@ -24,6 +24,7 @@ typedef struct tool_rows_options {
     est_feature_specs      specs;  /* of the features; borrowed until the rows are closed */
     est_components         inputs; /* of the model; borrowed likewise */
     bool                   parses; /* the only input takes Examples; else inputs are what the specs describe */
+    int64_t                fixed;  /* rows of a batch, where the model takes no other number; 0: up to `batch` */
     const job_runner      *runner; /* the job whose weights and baseline the rows follow; NULL: none */
     const est_csv_options *csv;    /* NULL: a header and defaults; borrowed likewise */
     tool_row_format        format;
@@ -68,13 +69,16 @@ typedef struct tool_rows {
     est_arena           *scratch;  /* of doubled quotes */
     est_strbuf           values;   /* of a feature of several */
     int64_t              n_bad;
-    bool                 ended;  /* all rows were read */
-    est_error            failed; /* what ended the rows early; status EST_OK: nothing */
+    bool                 ended;   /* all rows were read */
+    est_error            failed;  /* what ended the rows early; status EST_OK: nothing */
+    est_error            refused; /* why the rows at hand are no batch; likewise */
 
     est_example_parser *parser;
     est_feature_batch  *parsed; /* [n] scratch */
     est_str            *texts;  /* [n_texts] of the batch at hand */
     size_t              n_texts;
+    size_t              n_asked; /* rows that the model has been asked about with the batch at hand ... */
+    size_t              n_open;  /* ... and those of them without an answer; the others of a fixed batch fill it up */
 
     tool_row *waiting; /* [n_waiting] of n_room, from n_first on: in the order of the input */
     size_t    n_first, n_waiting, n_room;
@@ -89,6 +93,12 @@ void                      tool_rows_close(tool_rows *rows);
 /* The oldest row without an answer; NULL: there is none. */
 const tool_row *tool_rows_first(const tool_rows *rows);
 
+/* The model has given this many answers to the batch at hand; an error unless each row has one. */
+EST_MUST_CHECK est_status tool_rows_check(const tool_rows *rows, int64_t n_answers);
+
+/* The oldest row is bad after all, for the thread's error: it has an answer that cannot be written. */
+EST_MUST_CHECK est_status tool_rows_refuse(tool_rows *rows);
+
 /* It is answered, or its error reported. */
 void tool_rows_pop(tool_rows *rows);
 
@@ -102,8 +112,9 @@ EST_MUST_CHECK est_status tool_rows_ended(tool_rows *rows, est_status status, bo
 /* A dataset of batches of rows, with the inputs of the model as components. The rows are borrowed until it is freed. */
 EST_MUST_CHECK est_status tool_rows_dataset(tool_rows *rows, est_dataset **out);
 
-/* The specs of inputs that take no Examples, each a feature a row; in the arena. Fails for an input whose first
- * dimension is not the batch. */
-EST_MUST_CHECK est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out);
+/* The specs of inputs that take no Examples, each a feature a row; in the arena. *fixed: as in tool_rows_options. Fails
+ * for an input whose first dimension is not the batch. */
+EST_MUST_CHECK est_status tool_rows_specs(est_components inputs, est_arena *arena, est_feature_specs *out,
+                                          int64_t *fixed);
 
 #endif

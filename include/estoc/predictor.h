@@ -17,9 +17,9 @@
  * Predictions read the variables of the model, which all of them share and none of them changes; a signature that
  * changes variables is refused.
  *
- * Threading: est_predictor_run, est_prediction_create and est_prediction_free are called by any thread; an
- * est_prediction belongs to one thread at a time; create and free a predictor while nothing else uses it or its
- * model. */
+ * Threading: est_predictor_run, est_prediction_create and est_prediction_free are called by any thread, with one
+ * predictor of the model or several; an est_prediction belongs to one thread at a time; create and free a predictor
+ * while nothing else uses it or its model. */
 #ifndef ESTOC_PREDICTOR_H
 #define ESTOC_PREDICTOR_H
 
@@ -71,8 +71,9 @@ EST_API void                      est_prediction_free(est_prediction *prediction
 /* As est_predictor_run, but the outputs stay in the memory of the prediction. */
 EST_API EST_MUST_CHECK est_status est_prediction_run(est_prediction *prediction, est_named_tensors inputs);
 
-/* Output i of the last run that succeeded, borrowed until the next run; an output that is an input is that tensor's
- * memory. NULL: there is no such output, or no run yet. */
+/* Output i of the last run that succeeded, borrowed until the next run. An output that is an input is that tensor's
+ * memory, and texts that come from one are its texts: keep the inputs as long. NULL: there is no such output, or no run
+ * yet. */
 EST_API const void      *est_prediction_data(const est_prediction *prediction, int i);
 EST_API const est_shape *est_prediction_shape(const est_prediction *prediction, int i);
 

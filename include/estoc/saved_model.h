@@ -19,7 +19,8 @@
  * is truncated ends the process with SIGBUS). By default loading reads every byte once and checks it against its
  * checksum, as TensorFlow does.
  *
- * Threading: loading and freeing one thread at a time; what was loaded may be read by any thread. */
+ * Threading: threads may load models, also the same one, at the same time. A model may be read by any thread; free it
+ * when nothing uses it. */
 #ifndef ESTOC_SAVED_MODEL_H
 #define ESTOC_SAVED_MODEL_H
 
@@ -61,7 +62,7 @@ EST_API const char *est_saved_model_dir(const est_saved_model *model);
 /* An input or output of a signature. */
 typedef struct est_signature_tensor {
     const char *name;
-    est_dtype   dtype;
+    est_dtype   dtype; /* EST_DTYPE_NONE: one that tensors here do not have; the signature cannot be run then */
     est_shape   shape;
     uint64_t    reserved[4]; /* zeros: room for members to come */
 } est_signature_tensor;

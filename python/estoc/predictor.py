@@ -17,7 +17,8 @@ from .data import TensorSpec
 
 
 class Signature:
-    """What a signature of a SavedModel takes and gives: a TensorSpec for each name."""
+    """What a signature of a SavedModel takes and gives: a TensorSpec for each name, None for a tensor of a dtype that
+    is not here, as of float16. `error` says why it cannot be run; None: it can."""
 
     def __init__(self, pointer: Any):
         self.name = text(pointer.name)
@@ -30,9 +31,10 @@ class Signature:
         return f"<estoc.Signature {self.name!r} inputs={self.inputs} outputs={self.outputs}>"
 
 
-def _specs(tensors: Any, n: int) -> dict[str, TensorSpec]:
+def _specs(tensors: Any, n: int) -> dict[str, TensorSpec | None]:
     return {text(tensors[i].name): TensorSpec(py_shape(tensors[i].shape), as_dtype(int(tensors[i].dtype)),
-                                              text(tensors[i].name)) for i in range(n)}
+                                              text(tensors[i].name)) if tensors[i].dtype != 0 else None
+            for i in range(n)}
 
 
 class SavedModel:

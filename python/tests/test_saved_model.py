@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
+import estoc
 import estoc.tf as tf
 from objects import data, set_weights
 from test_checkpoint import TENSORFLOW, with_tensorflow
@@ -258,3 +259,31 @@ def test_options_of_this_process(tmp_path):
     assert loaded(tf.constant([3.0])).numpy().tolist() == [6.0]
     with pytest.raises(NotImplementedError, match="/job:worker"):
         tf.saved_model.LoadOptions(experimental_io_device="/job:worker")
+
+
+def proto(*fields):
+    """A message of pairs of a number and a value: a whole number below 128, a text, or bytes."""
+    parts = []
+    for number, value in fields:
+        value = value.encode() if isinstance(value, str) else value
+        parts += [bytes([number << 3, value])] if isinstance(value, int) else [
+            bytes([number << 3 | 2, len(value) & 127 | 128, len(value) >> 7]), value]
+    return b"".join(parts)
+
+
+def test_a_signature_of_another_dtype_is_listed(tmp_path):
+    """One that takes float16, as models of TensorFlow may have beside others."""
+    def node(name, op, dtype, *inputs):
+        kind = (5, proto((1, "T" if inputs else "dtype"), (2, proto((6, dtype)))))
+        return 1, proto((1, name), (2, op), *((3, name) for name in inputs), kind)
+
+    def signature(key, output, dtype):
+        tensor = proto((1, f"{output}:0"), (2, dtype))
+        return 5, proto((1, key), (2, proto((2, proto((1, "y"), (2, tensor))), (3, "tensorflow/serving/predict"))))
+
+    graph = proto(node("x", "Placeholder", 1), node("y", "Relu", 1, "x"), node("h", "Placeholder", 19))
+    meta = proto((1, proto((4, "serve"))), (2, graph), signature("half", "h", 19), signature("single", "y", 1))
+    (tmp_path / "saved_model.pb").write_bytes(proto((1, 1), (2, meta)))
+    signatures = estoc.SavedModel(tmp_path).signatures
+    assert "DT_HALF (19) is not supported" in signatures["half"].error and signatures["half"].outputs == {"y": None}
+    assert signatures["single"].error is None and signatures["single"].outputs["y"].dtype == estoc.float32

@@ -35,7 +35,8 @@ static est_status convert_type(int32_t type, est_dtype *out)
     const char *name = est_dtype_proto_name(type);
 
     if (type != EST_DTYPE_NONE && strcmp(est_dtype_name((est_dtype)type), "unknown") == 0) {
-        return est_fail(EST_UNIMPLEMENTED, "the type %s (%" PRId32 ")", name != NULL ? name : "unknown", type);
+        return est_fail(EST_UNIMPLEMENTED, "the type %s (%" PRId32 ") is not supported",
+                        name != NULL ? name : "unknown", type);
     }
     *out = (est_dtype)type;
     return EST_OK;

@@ -27,6 +27,7 @@ typedef struct fill_job {
 FILL_LOOP(uint8_t)
 FILL_LOOP(uint32_t)
 FILL_LOOP(uint64_t)
+FILL_LOOP(est_str)
 
 void est_fill_elements(est_pool *pool, const est_view *to, const void *value)
 {
@@ -34,6 +35,7 @@ void est_fill_elements(est_pool *pool, const est_view *to, const void *value)
     size_t       size = est_dtype_size(to->dtype);
     est_range_fn fn   = size == 1 ? fill_uint8_t : size == 4 ? fill_uint32_t : fill_uint64_t;
 
+    if (to->dtype == EST_STRING) fn = fill_est_str;
     est_parallel_for(pool, to->count, 64, 0.04 * (double)size, fn, &job);
 }
 

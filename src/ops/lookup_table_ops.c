@@ -26,6 +26,8 @@
 #define WHOLE_LINE  (-2)
 #define LINE_NUMBER (-1)
 
+#define OFFSET_MAX (INT64_MAX / 2) /* so that the sum with the number of a line fits */
+
 #define KEYS_MAX 64 /* looked up at a time, their entries on the stack */
 
 /* --- shape functions ---------------------------------------------------------------------------------------------- */
@@ -60,16 +62,17 @@ static est_status import_infer(est_infer *c)
 static est_status file_infer(est_infer *c)
 {
     int64_t key = est_node_int(c->node, "key_index"), value = est_node_int(c->node, "value_index");
-    int64_t size = est_node_int(c->node, "vocab_size");
+    int64_t size = est_node_int(c->node, "vocab_size"), offset = est_node_int(c->node, "offset");
 
     EST_TRY(est_infer_rank(c, 1, 0));
-    if (est_node_int(c->node, "offset") != 0 ||
-        !((key == WHOLE_LINE && value == LINE_NUMBER) || (key == LINE_NUMBER && value == WHOLE_LINE))) {
+    if (!((key == WHOLE_LINE && value == LINE_NUMBER) || (key == LINE_NUMBER && value == WHOLE_LINE))) {
         return est_fail(EST_UNIMPLEMENTED,
                         "key_index %" PRId64 " and value_index %" PRId64
-                        ": one must be -2, the whole line, the other -1, its number; and offset 0",
+                        ": one must be -2, the whole line, the other -1, its number",
                         key, value);
     }
+    if (offset > OFFSET_MAX || offset < -OFFSET_MAX)
+        return est_fail(EST_INVALID_ARGUMENT, "offset is %" PRId64, offset);
     if (size < -1 || size == 0) {
         return est_fail(EST_INVALID_ARGUMENT, "vocab_size is %" PRId64 ": at least 1 is needed, or -1 for all lines",
                         size);
@@ -369,12 +372,23 @@ est_status est_vocabulary_read(const char *path, est_tensor **out)
     return status;
 }
 
-static est_status fill_from_lines(est_lookup_table *t, bool lines_are_keys, line_file *f)
+/* The numbers of n lines; a column without numbers has those from 0 on. */
+static est_status number_lines(int64_t n, int64_t offset, est_lookup_column *out)
+{
+    if (offset == 0) return EST_OK;
+    out->ints = est_alloc((size_t)n * sizeof *out->ints);
+    if (out->ints == NULL) return est_no_memory();
+    for (int64_t i = 0; i < n; i++) out->ints[i] = i + offset;
+    return EST_OK;
+}
+
+static est_status fill_from_lines(est_lookup_table *t, bool lines_are_keys, int64_t offset, line_file *f)
 {
     est_lookup_column column = { 0 }, numbers = { 0 };
     int64_t           twice[2];
     est_status        status = read_column(f, lines_are_keys ? t->key_dtype : t->value_dtype, &column);
 
+    if (status == EST_OK) status = number_lines(f->n, offset, &numbers);
     if (status != EST_OK) {
         est_lookup_column_clear(&column);
         return status;
@@ -392,6 +406,7 @@ static est_status file_prepare(est_call *c)
 
     c->param[0].i = !number;
     c->param[1].i = est_node_int(c->node, "vocab_size");
+    c->param[2].i = est_node_int(c->node, "offset");
     if (number ? t->key_dtype == EST_I64 && t->value_dtype == EST_STRING : t->value_dtype == EST_I64) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "table '%s' is from %s to %s; the number of a line is int64, %s", t->name,
                     est_dtype_name(t->key_dtype), est_dtype_name(t->value_dtype),
@@ -409,7 +424,7 @@ static est_status file_cpu(est_call *c)
     if (path == NULL) return est_no_memory();
     memcpy(path, name->data, name->size);
     path[name->size] = '\0';
-    status           = fill_from_lines(est_call_table(c, 0), c->param[0].i != 0, &f);
+    status           = fill_from_lines(est_call_table(c, 0), c->param[0].i != 0, c->param[2].i, &f);
     est_free(path);
     return status;
 }
@@ -595,12 +610,12 @@ static void add_initializer(est_node handle, est_node initializer)
     if (!est_graph_poisoned(handle.graph)) est_graph_collect(handle.graph, EST_TABLE_INITIALIZERS, initializer);
 }
 
-static est_node add_text_file(est_node handle, est_node filename, bool lines_are_keys, int64_t size)
+static est_node add_text_file(est_node handle, est_node filename, bool lines_are_keys, int64_t size, int64_t offset)
 {
     add_initializer(handle, est_build2(&est_op_initialize_table_from_text_file, handle, filename,
                                        EST_ATTRS(est_attr_int("key_index", lines_are_keys ? WHOLE_LINE : LINE_NUMBER),
                                                  est_attr_int("value_index", lines_are_keys ? LINE_NUMBER : WHOLE_LINE),
-                                                 est_attr_int("vocab_size", size))));
+                                                 est_attr_int("vocab_size", size), est_attr_int("offset", offset))));
     return handle;
 }
 
@@ -625,7 +640,7 @@ est_node est_vocabulary_file(est_graph *graph, const char *path, est_dtype key, 
     filename = named_part(est_const(graph, text), handle, "filename");
     est_tensor_free(text);
     if (!est_graph_poisoned(graph)) est_graph_collect(graph, EST_ASSET_FILEPATHS, filename);
-    return add_text_file(handle, filename, true, o.size > 0 ? o.size : -1);
+    return add_text_file(handle, filename, true, o.size > 0 ? o.size : -1, 0);
 }
 
 /* 0, 1, ..., n - 1 */
@@ -739,7 +754,7 @@ static est_node entries_of(est_node table, const est_node_def *init)
     handle = share_by_name(named_part(handle, table, "entries"));
     est_reuse_keep(handle);
     if (init->op == &est_op_initialize_table_from_text_file) {
-        return add_text_file(handle, source, false, est_node_int(init, "vocab_size"));
+        return add_text_file(handle, source, false, est_node_int(init, "vocab_size"), est_node_int(init, "offset"));
     }
     add_initializer(handle,
                     est_build3(&est_op_lookup_table_import, handle,

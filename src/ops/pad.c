@@ -21,7 +21,11 @@ static est_status pad_axis(const est_infer *c, int axis, int64_t *out)
         return est_fail(EST_INVALID_ARGUMENT, "padding of axis %d is (%" PRId64 ", %" PRId64 "), must not be negative",
                         axis, before, after);
     }
-    if (dim >= 0 && before != EST_VALUE_UNKNOWN && after != EST_VALUE_UNKNOWN) *out = before + dim + after;
+    if (dim < 0 || before == EST_VALUE_UNKNOWN || after == EST_VALUE_UNKNOWN) return EST_OK;
+    if (__builtin_add_overflow(dim, before, &dim) || __builtin_add_overflow(dim, after, out)) {
+        return est_fail(EST_INVALID_ARGUMENT, "padding of axis %d is (%" PRId64 ", %" PRId64 "), which is too much",
+                        axis, before, after);
+    }
     return EST_OK;
 }
 

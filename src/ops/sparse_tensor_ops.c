@@ -8,6 +8,7 @@
  *   SparseToDense        a tensor of a default with the values at their places
  *   SparseReorder        the values in the order of their places
  *   SparseSlice          the values in a box, their places counted from its start
+ *   GatherNd             the slices of a tensor at their places
  *   ScatterNd            zeros to which slices are added at their places */
 #include <inttypes.h>
 #include <string.h>
@@ -388,6 +389,65 @@ const est_op est_op_sparse_slice = {
     .infer     = slice_infer,
     .cpu       = EST_KERNELS({ .run = slice_cpu }),
     .shrinks   = true,
+};
+
+/* --- GatherNd ----------------------------------------------------------------------------------------------------- */
+
+/* The axes of the places, then those of a slice. */
+static est_status gather_infer(est_infer *c)
+{
+    const est_shape *params = &c->in[0], *indices = &c->in[1];
+    est_shape        shape = { 0 };
+    int64_t          depth;
+
+    if (indices->rank == 0) return est_fail(EST_INVALID_ARGUMENT, "indices are a scalar");
+    if (params->rank < 0 || indices->rank < 0) return EST_OK;
+    depth = indices->dim[indices->rank - 1];
+    if (depth < 0) return EST_OK;
+    if (depth > params->rank) {
+        return est_fail(EST_INVALID_ARGUMENT, "places of rank %" PRId64 " in a tensor of rank %d", depth, params->rank);
+    }
+    if (indices->rank - 1 + params->rank - depth > EST_RANK_MAX) {
+        return est_fail(EST_INVALID_ARGUMENT, "the result would have more than %d axes", EST_RANK_MAX);
+    }
+    for (int i = 0; i < indices->rank - 1; i++) shape.dim[shape.rank++] = indices->dim[i];
+    for (int i = (int)depth; i < params->rank; i++) shape.dim[shape.rank++] = params->dim[i];
+    c->out[0] = shape;
+    return EST_OK;
+}
+
+static est_status gather_cpu(est_call *c)
+{
+    const est_view  *indices = c->in[1];
+    const est_shape *from    = &c->in[0]->shape;
+    int              axes    = indices->shape.rank - 1;
+    int64_t          depth = indices->shape.dim[axes], n = est_shape_product(&indices->shape, 0, axes);
+    size_t           bytes = (size_t)est_shape_product(from, (int)depth, from->rank) * est_dtype_size(c->in[0]->dtype);
+
+    for (int64_t i = 0; i < n; i++) {
+        size_t at = 0;
+
+        for (int64_t k = 0; k < depth; k++) {
+            int64_t index = est_view_int(indices, i * depth + k);
+
+            if (index < 0 || index >= from->dim[k]) {
+                return est_fail(EST_INVALID_ARGUMENT, "index %" PRId64 " of slice %" PRId64 " is not below %" PRId64,
+                                index, i, from->dim[k]);
+            }
+            at = at * (size_t)from->dim[k] + (size_t)index;
+        }
+        if (bytes > 0)
+            memcpy((char *)c->out[0].data + (size_t)i * bytes, (const char *)c->in[0]->data + at * bytes, bytes);
+    }
+    return EST_OK;
+}
+
+const est_op est_op_gather_nd = {
+    .name      = "GatherNd",
+    .signature = "params: Tparams, indices: Tindices -> output: Tparams; "
+                 "Tparams: {float32, float64, int32, uint8, int64, bool, string}; Tindices: {int32, int64}",
+    .infer     = gather_infer,
+    .cpu       = EST_KERNELS({ .run = gather_cpu }),
 };
 
 /* --- ScatterNd ---------------------------------------------------------------------------------------------------- */

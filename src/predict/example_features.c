@@ -17,16 +17,23 @@ static int n_attribute(const est_node_def *def, const char *name)
     return est_node_ints(def, name).n;
 }
 
+/* The constant that is reshaped to the node, perhaps several times, or not at all; NULL: there is none. */
+static const est_node_def *constant_behind(const est_graph *graph, const est_node_def *node)
+{
+    while (node->op == &est_op_reshape) node = est_graph_node(graph, node->in[0].node);
+    return node->op->source == EST_SOURCE_CONST ? node : NULL;
+}
+
 /* The feature of a dense key: fixed, or padded where its first dimension is any. */
 static void dense_feature(const est_graph *graph, const est_node_def *parse, int i, est_feature_spec *out)
 {
     const est_shape    *shape = &est_node_shapes(parse, "dense_shapes").data[i];
-    const est_node_def *value = est_graph_node(graph, parse->in[DENSE_DEFAULTS + i].node);
+    const est_node_def *value = constant_behind(graph, est_graph_node(graph, parse->in[DENSE_DEFAULTS + i].node));
 
     out->rows  = shape->rank > 0 && shape->dim[0] < 0 ? EST_ROWS_PADDED : EST_ROWS_FIXED;
     out->shape = (est_shape){ 0 };
     for (int d = out->rows == EST_ROWS_PADDED; d < shape->rank; d++) out->shape.dim[out->shape.rank++] = shape->dim[d];
-    if (out->rows == EST_ROWS_FIXED && value->op->source == EST_SOURCE_CONST) {
+    if (out->rows == EST_ROWS_FIXED && value != NULL) {
         const est_tensor *tensor = est_node_attr(value, "value")->tensor;
 
         if (est_tensor_count(tensor) > 0) out->default_value = tensor;

@@ -49,7 +49,7 @@ struct est_predictor {
     void (*release)(void *user);
     void *user;
 
-    pthread_mutex_t lock; /* guards all below, and the making of plans */
+    pthread_mutex_t lock; /* guards all below */
     bool            has_lock;
     est_prediction *idle; /* the first, and those of est_predictor_run */
     uint64_t        n_made;
@@ -492,17 +492,12 @@ static est_status blame_rows(const est_prediction *prediction, est_status status
 /* The plan for this many rows (PR3). */
 static est_status find_plan(est_prediction *prediction, int64_t rows, est_plan **out)
 {
-    int        range  = 0;
-    est_status status = EST_OK;
+    int range = 0;
 
     while (range < N_RANGES - 1 && (int64_t)1 << (2 * range) < rows) range++;
-    if (prediction->plans[range] == NULL) {
-        pthread_mutex_lock(&prediction->predictor->lock);
-        status = make_plan(prediction, &prediction->plans[range]);
-        pthread_mutex_unlock(&prediction->predictor->lock);
-    }
+    if (prediction->plans[range] == NULL) EST_TRY(make_plan(prediction, &prediction->plans[range]));
     *out = prediction->plans[range];
-    return status;
+    return EST_OK;
 }
 
 /* Computes the outputs from the feeds of the prediction. */

@@ -4,8 +4,9 @@
  * range of batch sizes, over the variables and tables of the session, which no plan changes. SavedModels, estimators
  * and networks predict by it; est_predict from within a loop, since hooks may add to each of its runs.
  *
- * Threading: as in estoc/predictor.h. Plans are made under a lock of the predictor; making one changes nothing of the
- * session, since the first plan, made with the predictor, has bound all variables and filled all tables. */
+ * Threading: as in estoc/predictor.h. Plans are made one at a time in a session, whichever of its predictors they are
+ * of; making one changes nothing that others run with, since the first plan, made with the predictor, has bound all
+ * variables and filled all tables. */
 #ifndef EST_PREDICT_PREDICTOR_H
 #define EST_PREDICT_PREDICTOR_H
 

@@ -121,10 +121,17 @@ static est_status take_batch(est_predictions *p)
         int64_t n = count_rows(p, i);
         char    text[EST_SHAPE_TEXT_MAX];
 
-        if (n < 0 || (i > 0 && n != p->n_rows)) {
+        if (n < 0) {
             return est_fail(EST_INVALID_ARGUMENT,
-                            "the prediction %s has shape %s, expected %" PRId64 " examples as %s has; set .batches",
-                            p->keys[i], est_shape_text(p->value(p, i).shape, text), p->n_rows, p->keys[0]);
+                            "the prediction %s of shape %s has no axis of examples: choose other keys, or take "
+                            "whole batches",
+                            p->keys[i], est_shape_text(p->value(p, i).shape, text));
+        }
+        if (i > 0 && n != p->n_rows) {
+            return est_fail(EST_INVALID_ARGUMENT,
+                            "the prediction %s has %" PRId64 " examples, and %s has %" PRId64
+                            ": choose other keys, or take whole batches",
+                            p->keys[i], n, p->keys[0], p->n_rows);
         }
         p->n_rows = n;
     }

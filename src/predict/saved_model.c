@@ -350,6 +350,14 @@ static est_status find_nodes(const est_loading *l, const est_saved_model *m, con
     return EST_OK;
 }
 
+/* Of a tensor whose nodes were not imported. */
+static est_dtype dtype_of(const est_tensor_info *info)
+{
+    est_dtype dtype = (est_dtype)info->dtype;
+
+    return est_dtype_size(dtype) > 0 ? dtype : EST_DTYPE_NONE;
+}
+
 static est_status copy_tensors(const est_saved_model *m, const est_tensor_infos *infos, const est_nodes *nodes,
                                const est_signature_tensor **out)
 {
@@ -360,7 +368,7 @@ static est_status copy_tensors(const est_saved_model *m, const est_tensor_infos 
         const est_tensor_info *info = &infos->items[i];
 
         tensors[i].name  = est_arena_strdup(m->arena, info->key);
-        tensors[i].dtype = nodes->n > 0 ? est_node_dtype(nodes->data[i]) : (est_dtype)info->dtype;
+        tensors[i].dtype = nodes->n > 0 ? est_node_dtype(nodes->data[i]) : dtype_of(info);
         tensors[i].shape = info->has_shape ? info->shape : (est_shape){ .rank = -1 };
         if (tensors[i].name == NULL) return est_no_memory();
     }

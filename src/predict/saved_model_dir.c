@@ -75,6 +75,23 @@ static est_status append_newest(const char *dir, est_strbuf *out)
     return status;
 }
 
+static est_status fail_none(const char *path)
+{
+    est_strbuf text = { 0 };
+    est_status status;
+    bool       written;
+
+    est_strbuf_printf(&text, "%s/saved_model.pbtxt", path);
+    status  = est_strbuf_status(&text);
+    written = status == EST_OK && est_file_exists(est_strbuf_text(&text));
+    est_strbuf_clear(&text);
+    EST_TRY(status);
+    return est_fail(EST_NOT_FOUND, "%s: %s", path,
+                    written ? "has only saved_model.pbtxt, the message as text; save it as saved_model.pb"
+                    : est_dir_exists(path) ? "no saved_model.pb there or in a numbered directory below"
+                                           : "no such directory");
+}
+
 est_status est_saved_model_find_dir(const char *path, char **out)
 {
     est_strbuf dir = { 0 };
@@ -86,11 +103,7 @@ est_status est_saved_model_find_dir(const char *path, char **out)
     else if (status == EST_OK)
         status = append_newest(path, &dir);
     if (status == EST_OK) status = est_strbuf_status(&dir);
-    if (status == EST_OK && dir.size == 0) {
-        status = est_fail(EST_NOT_FOUND, "%s: %s", path,
-                          est_dir_exists(path) ? "no saved_model.pb there or in a numbered directory below"
-                                               : "no such directory");
-    }
+    if (status == EST_OK && dir.size == 0) status = fail_none(path);
     if (status == EST_OK) return est_strbuf_take(&dir, out);
     est_strbuf_clear(&dir);
     return status;

@@ -76,6 +76,23 @@ static est_status name_handle(const simplifier *m, est_graph_def_node *node)
     return m->def->status;
 }
 
+/* Nothing is printed: a Print gives its first input on, a PrintV2 is waited for as before. */
+static est_status replace_print(const simplifier *m, est_graph_def_node *node)
+{
+    bool          gives  = is(node, "Print");
+    est_def_names inputs = { 0 };
+
+    for (int i = 0; i < node->inputs.n; i++) {
+        if (node->inputs.items[i][0] == '^' || (gives && i == 0)) {
+            EST_TRY(est_def_names_add(m->arena, &inputs, node->inputs.items[i]));
+        }
+    }
+    node->op     = gives ? "Identity" : "NoOp";
+    node->inputs = inputs;
+    node->attrs  = (est_def_attrs){ 0 };
+    return EST_OK;
+}
+
 static est_status replace_node(const simplifier *m, int i)
 {
     static const char *const placeholder[] = { "dtype", "shape" };
@@ -83,6 +100,7 @@ static est_status replace_node(const simplifier *m, int i)
 
     if (is(node, "VariableV2") || is(node, "Variable")) return replace_variable(m, node);
     if (is(node, "VarHandleOp")) return name_handle(m, node);
+    if (is(node, "Print") || is(node, "PrintV2")) return replace_print(m, node);
     if (is(node, "MutableHashTableV2")) node->op = "HashTableV2";
     if (is(node, "InitializeTableV2")) {
         node->op    = "LookupTableImportV2";
@@ -130,7 +148,7 @@ static bool has_own_effect(const simplifier *m, const est_graph_def_node *node)
 {
     const est_op *op = m->lookup(node->op);
 
-    if (op == NULL) return !is(node, "Print") && !is(node, "PrintV2");
+    if (op == NULL) return true;
     return op->writes != 0 || (op->stateful && strstr(op->signature, "-> ()") != NULL);
 }
 

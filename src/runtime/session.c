@@ -13,6 +13,7 @@
 #include "base/argument.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/thread.h"
 #include "graph/device_name.h"
 #include "kernels/variable_access.h"
 #include "ops/ops.h"
@@ -44,6 +45,8 @@ struct est_session {
     bool                owns_pool;
     est_store          *store;
     est_step           *steps;
+    pthread_mutex_t     planning; /* one caller's plan is made at a time (est_session_plan) */
+    bool                has_lock;
     bool                has_plans; /* of callers, which may still use variables (est_session_plan) */
     uint64_t            seed;
     uint64_t            n_runs;
@@ -142,7 +145,9 @@ est_status est_session_create_in(est_graph *graph, const est_session_options *op
     s->graph     = graph;
     s->pool      = pool;
     s->owns_pool = pool == NULL;
-    status       = est_graph_status(graph);
+    status       = est_lock_init(&s->planning);
+    s->has_lock  = status == EST_OK;
+    if (status == EST_OK) status = est_graph_status(graph);
     if (status == EST_OK) status = take_options(s, options);
     if (status == EST_OK && s->owns_pool) status = est_pool_create(s->options.threads, &s->pool);
     if (status == EST_OK) status = est_store_create(&s->store);
@@ -178,6 +183,7 @@ void est_session_free(est_session *session)
     est_local_devices_free(session->devices);
     est_store_free(session->store);
     if (session->owns_pool) est_pool_free(session->pool);
+    if (session->has_lock) pthread_mutex_destroy(&session->planning);
     est_free(session);
 }
 
@@ -338,25 +344,35 @@ est_status est_session_devices_again(const est_session *session, est_local_devic
     return est_local_devices_again(session->devices, out);
 }
 
-est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_local_devices *devices,
-                            est_plan **out)
+static est_status make_plan(est_session *s, const est_io *io, const est_plan_options *options, est_plan **out)
 {
-    est_plan_options options = plan_options(session);
-    est_plan        *plan;
-    est_status       status;
+    est_plan  *plan;
+    est_status status;
 
-    options.pool = pool;
-    if (devices != NULL) options.devices = devices;
-    EST_TRY(find_variables(session));
-    session->has_plans = true;
-    EST_TRY(est_plan_create(session->graph, io, session->store, &options, &plan));
-    status = fill_tables(session, plan);
+    EST_TRY(find_variables(s));
+    s->has_plans = true;
+    EST_TRY(est_plan_create(s->graph, io, s->store, options, &plan));
+    status = fill_tables(s, plan);
     if (status != EST_OK) {
         est_plan_free(plan);
         return status;
     }
     *out = plan;
     return EST_OK;
+}
+
+est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool, est_local_devices *devices,
+                            est_plan **out)
+{
+    est_plan_options options = plan_options(session);
+    est_status       status;
+
+    options.pool = pool;
+    if (devices != NULL) options.devices = devices;
+    pthread_mutex_lock(&session->planning);
+    status = make_plan(session, io, &options, out);
+    pthread_mutex_unlock(&session->planning);
+    return status;
 }
 
 /* --- runs --------------------------------------------------------------------------------------------------------- */

@@ -60,7 +60,8 @@ EST_MUST_CHECK est_status est_session_devices_again(const est_session *session, 
 
 /* A plan over the session's variables that is not one of its steps: the caller's, to be freed before the session. The
  * tables that it looks into are filled. `pool` (NULL: the calling thread) is borrowed until the plan is freed, and so
- * are `devices` (NULL: those of the session). */
+ * are `devices` (NULL: those of the session). Any thread may call it while such plans run; one of them at a time makes
+ * one. */
 EST_MUST_CHECK est_status est_session_plan(est_session *session, const est_io *io, est_pool *pool,
                                            est_local_devices *devices, est_plan **out);
 

@@ -154,7 +154,7 @@ TEST(the_name_of_the_input_says_its_format)
     tool_write_text("rows.csv", "word,n\nb,1.5\n");
     run = TOOL(0, "convert", "rows.csv", "-o", "rows.tfrecord");
     tool_run_free(&run);
-    run = TOOL(0, "predict", "numbered", "-q", "--input", "rows.tfrecord");
+    run = TOOL(0, "predict", "numbered/saved_model.pb", "-q", "--input", "rows.tfrecord");
     tool_expect_text(run.out, "{\"string_lookup\": 3.5}\n", "of Examples");
     tool_run_free(&run);
     run = ask(1, "", TOOL_ARGV("predict", "numbered", "-q", "--format", "csv", "--input", "rows.jsonl"));
@@ -196,6 +196,217 @@ TEST(csv_cannot_hold_lists)
     tool_run run = ask(1, "x,whole,exact,word,counts\n1,2,3,a,4\n", TOOL_ARGV("predict", "served", "-q"));
 
     tool_expect_part(run.err, "\"x\" has 2 values a row, which CSV cannot hold; use --format jsonl", "standard error");
+    tool_run_free(&run);
+}
+
+/* The truth value, the byte and the number, as float32. */
+static est_node added(est_graph *graph, est_features in, bool training, void *user)
+{
+    est_node sum = est_cast(est_network_input_node(in, "flag"), EST_F32);
+
+    (void)graph;
+    (void)training;
+    (void)user;
+    return est_add(sum, est_cast(est_network_input_node(in, "byte"), EST_F32));
+}
+
+/* Whole numbers that the input cannot hold are refused where they are read, and in Examples. */
+TEST(numbers_fit_their_inputs)
+{
+    est_network *network;
+    tool_run     run;
+
+    tool_check(est_network_create(
+        added,
+        EST_NETWORK(.inputs = EST_INPUTS({ "flag", EST_BOOL, EST_SHAPE_SCALAR }, { "byte", EST_U8, EST_SHAPE_SCALAR })),
+        &network));
+    tool_check(est_network_save(network, "narrow"));
+    est_network_free(network);
+    run = ask(1, "flag,byte\ntrue,255\n0,256\n2,0\nyes,0\nfalse,-1\n1,7\n",
+              TOOL_ARGV("predict", "narrow", "-q", "--keep", "byte"));
+    tool_expect_text(run.out,
+                     "byte,output_1,error\n255,256.0,\n256,,\"\"\"byte\"\" is 256, which is no uint8\"\n"
+                     "0,,\"\"\"flag\"\" is 2, which is no bool\"\n"
+                     "0,,\"\"\"flag\"\" is \"\"yes\"\"; expected true or false\"\n"
+                     "-1,,\"\"\"byte\"\" is -1, which is no uint8\"\n7,8.0,\n",
+                     "of CSV");
+    tool_run_free(&run);
+    run = ask(1,
+              "{\"flag\": true, \"byte\": 1}\n{\"flag\": 0, \"byte\": [300]}\n{\"flag\": \"yes\", \"byte\": 1}\n"
+              "{\"flag\": false, \"byte\": true}\n",
+              TOOL_ARGV("predict", "narrow", "-q", "--format", "jsonl"));
+    tool_expect_text(run.out,
+                     "{\"output_1\": 2.0}\n{\"error\": \"\\\"byte\\\" is 300, which is no uint8\"}\n"
+                     "{\"error\": \"\\\"flag\\\" takes true or false, or a list of them\"}\n"
+                     "{\"error\": \"\\\"byte\\\" takes a whole number, or a list of them\"}\n",
+                     "of JSON lines");
+    tool_run_free(&run);
+    tool_write_text("narrow.csv", "flag,byte\n1,9\n0,300\n");
+    run = TOOL(0, "convert", "narrow.csv", "-o", "narrow.tfrecord");
+    tool_run_free(&run);
+    run = ask(1, "", TOOL_ARGV("predict", "narrow", "-q", "--input", "narrow.tfrecord"));
+    tool_expect_text(run.out, "{\"output_1\": 10.0}\n{\"error\": \"\\\"byte\\\" is 300, which is no uint8\"}\n",
+                     "of Examples");
+    tool_run_free(&run);
+}
+
+/* As many ones a row as the largest n of the batch says. */
+static est_node spread(est_graph *graph, est_features in, bool training, void *user)
+{
+    est_node n      = est_network_input_node(in, "n");
+    est_node widest = est_reshape(est_cast(est_reduce_max(n, EST_I64S(0), false), EST_I32), EST_I64S(1));
+    est_node shape  = est_concat(EST_NODES(est_shape_of(n), widest), 0);
+
+    (void)training;
+    (void)user;
+    return est_fill(shape, est_scalar(graph, EST_F32, 1));
+}
+
+static void save_spread(void)
+{
+    est_network *network;
+
+    tool_check(
+        est_network_create(spread, EST_NETWORK(.inputs = EST_INPUTS({ "n", EST_F32, EST_SHAPE_SCALAR })), &network));
+    tool_check(est_network_save(network, "spread"));
+    est_network_free(network);
+}
+
+/* A value never gets into a column of another. */
+TEST(rows_of_another_width_are_errors_in_csv)
+{
+    tool_run run;
+
+    save_spread();
+    run = ask(1, "id,n\na,2\nb,3\nc,1\nd,2\n", TOOL_ARGV("predict", "spread", "-q", "--batch", "1", "--keep", "id"));
+    tool_expect_text(run.out,
+                     "id,output_1_0,output_1_1,error\na,1.0,1.0,\n"
+                     "b,,,\"\"\"output_1\"\" has 3 values and the output 2 columns for it; use --json\"\n"
+                     "c,,,\"\"\"output_1\"\" has 1 values and the output 2 columns for it; use --json\"\nd,1.0,1.0,\n",
+                     "standard output");
+    tool_expect_part(run.err, "standard input, line 3: \"output_1\" has 3 values", "standard error");
+    tool_expect_part(run.err, "2 of 4 rows have no prediction", "standard error");
+    tool_run_free(&run);
+    run = ask(0, "n\n2\n3\n", TOOL_ARGV("predict", "spread", "-q", "--batch", "1", "--json"));
+    tool_expect_text(run.out, "{\"output_1\": [1.0, 1.0]}\n{\"output_1\": [1.0, 1.0, 1.0]}\n", "JSON lines");
+    tool_run_free(&run);
+}
+
+static est_status doubled(est_model *model, est_mode mode, const void *params)
+{
+    est_node n = est_model_feature(model, "n");
+
+    (void)params;
+    est_model_predict(model, "twice", est_scale(n, 2));
+    if (mode == EST_TRAIN) {
+        est_model_loss(model, est_mean(n));
+        est_model_train_op(
+            model, est_assign_add(est_model_global_step(model), est_scalar(est_model_graph(model), EST_I64, 1)));
+    }
+    return est_model_status(model);
+}
+
+static est_status one_number(const est_input_context *context, void *user, est_dataset **out)
+{
+    est_tensor *n;
+    est_status  status;
+
+    (void)context;
+    (void)user;
+    tool_check(est_tensor_f32(EST_SHAPE(1), (const float[]){ 1 }, &n));
+    status = est_dataset_finish(est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "n", n })), 1, NULL), out);
+    est_tensor_free(n);
+    return status;
+}
+
+static est_status three_rows(est_serving *serving, void *user)
+{
+    (void)user;
+    est_serving_feature(serving, "n", est_serving_placeholder(serving, "n", EST_F32, EST_SHAPE(3)));
+    return est_serving_status(serving);
+}
+
+/* A model that takes three rows at a time, as some were frozen: the last ones are filled up. */
+TEST(a_batch_of_a_fixed_size_is_filled_up)
+{
+    est_estimator *e;
+    tool_run       run;
+
+    tool_check(est_estimator_create(doubled, EST_ESTIMATOR(.model_dir = "doubled"), &e));
+    tool_check(est_train(e, EST_TRAIN_OPTIONS(.input_fn = one_number, .steps = 1)));
+    tool_check(est_export_saved_model(e, "three", EST_EXPORT(.input = { .build = three_rows }), NULL));
+    est_estimator_free(e);
+    run = ask(1, "n\n1\n2\nx\n3\n4\n5\ny\n", TOOL_ARGV("predict", "three", "-q", "--keep", "n"));
+    tool_expect_text(run.out,
+                     "n,twice,error\n1,2.0,\n2,4.0,\nx,,\"\"\"n\"\" is \"\"x\"\"; expected a number\"\n"
+                     "3,6.0,\n4,8.0,\n5,10.0,\ny,,\"\"\"n\"\" is \"\"y\"\"; expected a number\"\n",
+                     "standard output");
+    tool_run_free(&run);
+}
+
+/* The input at these places, however many rows there are. */
+static est_node picked(est_graph *graph, est_features in, bool training, void *user)
+{
+    (void)training;
+    return est_gather(est_network_input_node(in, "n"),
+                      est_const_i32(graph, EST_SHAPE(*(int *)user), (const int32_t[]){ 0, 0, 0 }), 0);
+}
+
+static void save_picked(int n)
+{
+    est_network *network;
+
+    tool_check(est_network_create(
+        picked, EST_NETWORK(.user = &n, .inputs = EST_INPUTS({ "n", EST_F32, EST_SHAPE_SCALAR })), &network));
+    tool_check(est_network_save(network, "picked"));
+    est_network_free(network);
+}
+
+/* More answers than rows, or fewer: none is that of a row. */
+TEST(answers_of_other_rows_are_errors)
+{
+    static const char *const batches[] = { "1", "2", "1024" };
+
+    for (int n = 0; n <= 3; n += 3) {
+        save_picked(n);
+        for (int i = 0; i < 3; i++) {
+            tool_run run = ask(1, "n\n1\nx\n2\n3\n4\n",
+                               TOOL_ARGV("predict", "picked", "-q", "--json", "--batch", batches[i]));
+            char     want[64];
+
+            snprintf(want, sizeof want, "line 6: the predictions have %d examples for 1 rows", n);
+            tool_expect_part(run.err, want, "standard error");
+            tool_expect_part(run.err, "5 of 5 rows have no prediction", "standard error");
+            tool_run_free(&run);
+        }
+    }
+}
+
+TEST(the_output_is_not_the_input)
+{
+    tool_run run;
+
+    save_spread();
+    tool_write_text("kept.csv", "n\n1\n");
+    run = ask(1, "", TOOL_ARGV("predict", "spread", "-q", "--input", "kept.csv", "--output", "./kept.csv"));
+    tool_expect_part(run.err, "./kept.csv: has the rows; name another output", "standard error");
+    tool_run_free(&run);
+    run = TOOL(0, "predict", "spread", "-q", "--input", "kept.csv", "--output", "other.csv");
+    tool_run_free(&run);
+}
+
+TEST(keys_are_predictions)
+{
+    tool_run run;
+
+    save_spread();
+    run = ask(1, "n\n1\n", TOOL_ARGV("predict", "spread", "-q", "--keys", "output_1,twos"));
+    tool_expect_text(run.err, "estoc predict: --keys: there is no prediction \"twos\"; there are output_1\n",
+                     "standard error");
+    tool_expect_text(run.out, "", "standard output");
+    tool_run_free(&run);
+    run = ask(1, "n\n1\n", TOOL_ARGV("predict", "spread", "-q", "--output", "/dev/full"));
+    tool_expect_part(run.err, "cannot write to /dev/full", "standard error");
     tool_run_free(&run);
 }
 

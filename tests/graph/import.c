@@ -166,7 +166,7 @@ TEST(attributes)
     est_graph_def_set_s(add_op(&f, "bad", "Neg", "a", NULL), "T", "float");
     expect_refused(&f, EST_INVALID_ARGUMENT, "'bad'", "attribute 'T': the kind is string, expected type");
     est_graph_def_set_type(add_op(&f, "bad", "Neg", "a", NULL), "T", (est_dtype)19);
-    expect_refused(&f, EST_UNIMPLEMENTED, "'bad'", "attribute 'T': the type DT_HALF (19)");
+    expect_refused(&f, EST_UNIMPLEMENTED, "'bad'", "attribute 'T': the type DT_HALF (19) is not supported");
     est_graph_def_set_b(add_op(&f, "bad", "Neg", "a", NULL), "new", true);
     expect_refused(&f, EST_UNIMPLEMENTED, "'bad'", "attribute 'new': Estoc's op has no such attribute");
     est_graph_def_set_f_list(est_graph_def_add_node(&f.def, "bad", "Squeeze"), "squeeze_dims", (const float[]){ 1 }, 1);

@@ -8,15 +8,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "predict/saved_model.h"
+#include "estoc/predictor.h"
 #include "support/interop.h"
 
-#define INPUTS_MAX  8
+#define INPUTS_MAX  16
 #define OUTPUTS_MAX 16
 
 static est_dtype dtype_named(est_str name)
 {
-    static const est_dtype dtypes[] = { EST_F32, EST_I64, EST_STRING };
+    static const est_dtype dtypes[] = { EST_F32, EST_F64, EST_I32, EST_U8, EST_I64, EST_BOOL, EST_STRING };
 
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         const char *text = est_dtype_name(dtypes[i]);
@@ -51,48 +51,44 @@ static est_tensor *tensor_of(est_str what, est_str bytes)
     return tensor;
 }
 
-static int find_input(const est_saved_signature *s, est_str name)
-{
-    for (int i = 0; i < s->n_inputs; i++) {
-        if (strlen(s->inputs[i].name) == name.size && memcmp(s->inputs[i].name, name.data, name.size) == 0) return i;
-    }
-    fail_msg("no input %.*s", (int)name.size, name.data);
-    return -1;
-}
-
-/* Feeds a request to a signature and writes what it gives. */
-static void answer(const est_saved_model *model, const char *signature, est_str request, const char *file)
-{
-    est_saved_signature_nodes s;
-    interop_blobs             parts;
-    est_feed                  feeds[INPUTS_MAX];
-    est_tensor               *values[INPUTS_MAX], *out[OUTPUTS_MAX] = { 0 };
-    est_strbuf                text = { 0 };
-
-    interop_check(est_saved_model_find(model, signature, &s));
-    assert_true(s.inputs.n <= INPUTS_MAX && s.outputs.n <= OUTPUTS_MAX);
-    interop_blobs_of(request, &parts);
-    assert_int_equal(parts.n, 3 * s.inputs.n);
-    for (int i = 0; i < s.inputs.n; i++) {
-        values[i] = tensor_of(parts.at[3 * i + 1], parts.at[3 * i + 2]);
-        feeds[i]  = (est_feed){ s.inputs.data[find_input(s.signature, parts.at[3 * i])], values[i] };
-    }
-    interop_check(est_session_run(est_saved_model_session(model), (est_feeds){ feeds, s.inputs.n }, s.outputs,
-                                  EST_NO_NODES, out));
-    for (int i = 0; i < s.outputs.n; i++) {
-        interop_tensor(&text, s.signature->outputs[i].name, out[i]);
-        est_tensor_free(out[i]);
-    }
-    for (int i = 0; i < s.inputs.n; i++) est_tensor_free(values[i]);
-    interop_blobs_clear(&parts);
-    interop_save(file, &text);
-}
-
 static void text_of(est_str blob, char *out, size_t size)
 {
     assert_true(blob.size < size);
     memcpy(out, blob.data, blob.size);
     out[blob.size] = '\0';
+}
+
+/* Asks a signature, and writes what it gives. */
+static void answer(const est_saved_model *model, const char *signature, est_str request, const char *file)
+{
+    est_predictor   *predictor;
+    est_components   outputs;
+    interop_blobs    parts;
+    est_named_tensor inputs[INPUTS_MAX];
+    est_tensor      *values[INPUTS_MAX], *out[OUTPUTS_MAX];
+    char             names[INPUTS_MAX][64];
+    int              n;
+    est_strbuf       text = { 0 };
+
+    interop_check(est_predictor_create(model, signature, NULL, &predictor));
+    outputs = est_predictor_outputs(predictor);
+    interop_blobs_of(request, &parts);
+    n = (int)parts.n / 3;
+    assert_true(n <= INPUTS_MAX && outputs.n <= OUTPUTS_MAX);
+    for (int i = 0; i < n; i++) {
+        text_of(parts.at[3 * i], names[i], sizeof names[i]);
+        values[i] = tensor_of(parts.at[3 * i + 1], parts.at[3 * i + 2]);
+        inputs[i] = (est_named_tensor){ names[i], values[i] };
+    }
+    interop_check(est_predictor_run(predictor, (est_named_tensors){ inputs, n }, out));
+    for (int i = 0; i < outputs.n; i++) {
+        interop_tensor(&text, outputs.data[i].name, out[i]);
+        est_tensor_free(out[i]);
+    }
+    for (int i = 0; i < n; i++) est_tensor_free(values[i]);
+    est_predictor_free(predictor);
+    interop_blobs_clear(&parts);
+    interop_save(file, &text);
 }
 
 static est_saved_model *load_case(const char *name, interop_blobs *requests)
@@ -135,13 +131,13 @@ TEST(answers_are_those_of_tensorflow)
 /* A signature with an op that is not here does not keep others from running. */
 TEST(a_missing_op_is_named)
 {
-    est_saved_signature_nodes s;
-    interop_blobs             requests;
-    est_saved_model          *model = load_case("module", &requests);
+    est_predictor   *none = NULL;
+    interop_blobs    requests;
+    est_saved_model *model = load_case("module", &requests);
 
-    assert_int_equal(est_saved_model_signatures(model), 2);
+    assert_int_equal(est_saved_model_signatures(model), 4);
     assert_string_equal(est_saved_model_signature(model, 0)->name, "other");
-    assert_int_equal(est_saved_model_find(model, "other", &s), EST_UNIMPLEMENTED);
+    assert_int_equal(est_predictor_create(model, "other", NULL, &none), EST_UNIMPLEMENTED);
     assert_non_null(strstr(est_error_message(), "signature 'other': node 'PartitionedCall/"));
     assert_non_null(strstr(est_error_message(), "is not supported"));
     interop_blobs_clear(&requests);

@@ -74,7 +74,7 @@ def randomize(model, rng):
             v.assign(np.abs(rng.normal(size=v.shape)) + 0.1 if "variance" in v.name else rng.normal(size=v.shape))
 
 
-def keras_models(rng):
+def keras_models(folder, rng):
     words = np.array(["a", "b", "c", "zz", ""])
     image = keras.Input((12, 12, 3), name="image")
     x = layers.Conv2D(4, 3, padding="same", activation="relu")(image)
@@ -94,6 +94,13 @@ def keras_models(rng):
     yield "strides", keras.Model(image, [x, layers.Dense(1, activation="swish", name="score")(x)]), {
         "image": rng.normal(size=(3, 9, 9, 2))}
 
+    image, sound = keras.Input((11, 12, 2), name="image"), keras.Input((20, 3), name="sound")
+    x = layers.Conv2D(3, 3, dilation_rate=(2, 3), padding="same")(image)
+    x = layers.Flatten()(layers.Conv2D(4, 2, dilation_rate=2)(x))
+    y = layers.Conv1D(4, 3, dilation_rate=2, padding="causal")(sound)
+    yield "dilated", keras.Model([image, sound], [layers.Dense(2)(x), layers.GlobalMaxPooling1D()(y)]), {
+        "image": rng.normal(size=(3, 11, 12, 2)), "sound": rng.normal(size=(3, 20, 3))}
+
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
     shared = layers.Dense(4, activation="tanh")
     x = layers.Add()([shared(a), shared(b)])
@@ -111,11 +118,19 @@ def keras_models(rng):
     text, number = keras.Input((3,), dtype="string", name="text"), keras.Input((1,), dtype="int64", name="number")
     adapted = layers.StringLookup(num_oov_indices=2, output_mode="multi_hot")
     adapted.adapt(np.array(["x", "a", "b", "a"]))
+    with open(f"{folder}/letters.txt", "w", encoding="ascii") as file:
+        file.write("b\nzz\na\n")
     x = [layers.Flatten()(layers.Embedding(5, 2)(layers.StringLookup(vocabulary=["a", "b", "c"])(text))), adapted(text),
+         layers.Flatten()(layers.Embedding(4, 2)(layers.StringLookup(vocabulary=f"{folder}/letters.txt")(text))),
          layers.IntegerLookup(vocabulary=[5, 7, 9], output_mode="one_hot")(number),
          layers.CategoryEncoding(10, output_mode="multi_hot")(layers.Hashing(10)(text))]
     yield "lookup", keras.Model([text, number], layers.Dense(2)(layers.Concatenate()(x))), {
         "text": rng.choice(words, (4, 3)), "number": np.array([[5], [9], [3], [7]])}
+
+    numbers = {"n": keras.Input((1,), name="n"), "w": keras.Input((2,), dtype="string", name="w")}
+    listed = fc.categorical_column_with_vocabulary_list("w", ["a", "b"])
+    x = layers.DenseFeatures([fc.numeric_column("n"), fc.embedding_column(listed, 3), fc.indicator_column(listed)])(numbers)
+    yield "columns", keras.Model(numbers, layers.Dense(2)(x)), {"n": rng.normal(size=(4, 1)), "w": rng.choice(words, (4, 2))}
 
     x = keras.Input((5, 6), name="sequence")
     y = layers.MultiHeadAttention(2, 3, value_dim=4, output_shape=6)(x, x)
@@ -137,7 +152,7 @@ def keras_models(rng):
 
 
 def write_keras(folder, rng):
-    for k, (case, model, feeds) in enumerate(keras_models(rng)):
+    for k, (case, model, feeds) in enumerate(keras_models(folder, rng)):
         randomize(model, rng)
         path = f"{folder}/keras_{case}"
         feeds = {key: v.astype("f") if v.dtype.kind == "f" else v for key, v in feeds.items()}
@@ -167,12 +182,27 @@ class Module(tf.Module):
     @tf.function
     def inner(self, x):
         tf.debugging.assert_less(x, 100.0)
+        tf.print("x is", x, output_stream="file:///dev/null")
         return tf.matmul(x, self.v)
 
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([None], tf.string, "s")])
     def serve(self, x, s):
         y = self.inner(self.inner(x)) + self.w
         return {"y": y, "id": self.file.lookup(s), "x": x, "name": self.ids.lookup(self.file.lookup(s) + 7)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def parse(self, examples):
+        parsed = tf.io.parse_example(examples, {
+            "k": tf.io.FixedLenFeature([], tf.int64, default_value=4), "tags": tf.io.VarLenFeature(tf.string),
+            "rows": tf.io.RaggedFeature(tf.int64), "steps": tf.io.FixedLenSequenceFeature([], tf.float32, True, -1.0)})
+        return {"k": parsed["k"], "tags": tf.sparse.to_dense(parsed["tags"], "none"), "steps": parsed["steps"],
+                "lengths": parsed["rows"].row_lengths()}
+
+    @tf.function(input_signature=[tf.TensorSpec([2, 2], tf.float64, "d"), tf.TensorSpec([2, 1], tf.int32, "i"),
+                                  tf.TensorSpec([3], tf.uint8, "u"), tf.TensorSpec([], tf.bool, "b")])
+    def types(self, d, i, u, b):
+        return {"d": tf.sqrt(tf.abs(d)), "i": i * 2, "u": tf.cast(u, tf.float32) / 2, "b": tf.logical_not(b),
+                "word": tf.constant("word")}
 
     @tf.function(input_signature=[tf.TensorSpec([2, 2], tf.float32, "x")])
     def other(self, x):
@@ -183,9 +213,16 @@ def write_module(folder, rng):
     with open(f"{folder}/words.txt", "w", encoding="ascii") as file:
         file.write("a\nb\nc\n")
     module, path = Module(f"{folder}/words.txt"), f"{folder}/module"
-    tf.saved_model.save(module, path, signatures={"serving_default": module.serve, "other": module.other})
+    tf.saved_model.save(module, path, signatures={
+        "serving_default": module.serve, "other": module.other, "parse": module.parse, "types": module.types})
     os.remove(f"{folder}/words.txt")  # the model has its own
-    ask(folder, "module", path, [("serving_default", {"x": rng.normal(size=(4, 2)).astype("f"), "s": np.array(list("abzc"))})])
+    rows = np.array([tf.train.Example(features=tf.train.Features(feature=row)).SerializeToString() for row in (
+        {}, {"k": feature(7), "tags": feature(["a", "bb"])}, {"steps": feature([0.5, 2.0]), "rows": feature([1, 2, 3])})], object)
+    ask(folder, "module", path, [
+        ("serving_default", {"x": rng.normal(size=(4, 2)).astype("f"), "s": np.array(list("abzc"))}),
+        ("parse", {"examples": rows}), ("parse", {"examples": rows[:1]}),
+        ("types", {"d": rng.normal(size=(2, 2)), "i": np.array([[3], [-4]], np.int32), "u": np.array([0, 7, 255], np.uint8),
+                   "b": np.bool_(True)})])
 
 
 def write_v1(folder, rng):
@@ -277,11 +314,31 @@ def write_estimators(folder, rng):
             [(one, {key: rows}), ("predict", {"examples": rows[:4]}), ("predict", {"examples": rows[4:5]})])
 
 
+def write_raw(folder, rng):
+    """A receiver of placeholders: columns make sparse tensors of dense texts and numbers."""
+    tags, ids = fc.categorical_column_with_hash_bucket("tag", 10), fc.categorical_column_with_identity("id", 5)
+    deep = [fc.numeric_column("number"), fc.embedding_column(tags, 3), fc.indicator_column(ids)]
+    feeds = {"number": rng.normal(size=(6, 1)).astype("f"), "tag": rng.choice(list("pqr "), (6, 2)),
+             "id": rng.integers(0, 5, (6, 1))}
+    estimator = tf.estimator.DNNRegressor([4], deep, config=tf.estimator.RunConfig(
+        save_summary_steps=None, log_step_count_steps=None, tf_random_seed=3))
+    estimator.train(lambda: tf.data.Dataset.from_tensors((feeds, rng.normal(size=(6, 1)))), steps=1)
+
+    def receiver():
+        given = {key: v1.placeholder(tf.as_dtype(value.dtype) if value.dtype.kind != "U" else tf.string,
+                                     [None, value.shape[1]], key) for key, value in feeds.items()}
+        return tf.estimator.export.ServingInputReceiver(dict(given), given)
+
+    path = estimator.export_saved_model(f"{folder}/raw", receiver)
+    ask(folder, "estimator_raw", path.decode(), [("predict", feeds)])
+
+
 def write(folder):
     rng = np.random.default_rng(7)
     write_keras(folder, rng)
     write_module(folder, rng)
     write_estimators(folder, rng)
+    write_raw(folder, rng)
     write_v1(folder, rng)
     interop.write_blobs(f"{folder}/cases", sorted({file.rsplit(".", 1)[0].encode() for file in expected}))
 

@@ -93,6 +93,23 @@ TEST(words_get_the_numbers_of_their_lines)
     est_graph_free(g);
 }
 
+/* Numbers of lines may begin elsewhere than at 0: a StringLookup of Keras has ids of its own before those of a file. */
+TEST(numbers_of_lines_begin_at_the_offset)
+{
+    est_graph  *g    = test_graph();
+    est_tensor *path = strings(1, (const char *const[]){ file_with("red\ngreen\n") });
+    est_node    name = est_reshape(est_const(g, path), (est_i64s){ 0 });
+    est_node    t    = est_build0(g, &est_op_hash_table,
+                                  EST_ATTRS(est_attr_string("shared_name", "words"), est_attr_type("key_dtype", EST_STRING),
+                                            est_attr_type("value_dtype", EST_I64)));
+
+    est_build2(&est_op_initialize_table_from_text_file, t, name,
+               EST_ATTRS(est_attr_int("key_index", -2), est_attr_int("value_index", -1), est_attr_int("offset", 3)));
+    expect_ids(t, strings(3, (const char *const[]){ "green", "red", "black" }), (const int64_t[]){ 4, 3, -1 });
+    est_tensor_free(path);
+    est_graph_free(g);
+}
+
 /* A byte order mark and a zero byte belong to the key, as in TensorFlow. */
 TEST(every_byte_but_the_end_of_a_line_counts)
 {

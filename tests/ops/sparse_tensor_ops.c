@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SparseReshape, SparseFillEmptyRows, SparseToDense, SparseReorder, SparseSlice and ScatterNd;
+ * SparseReshape, SparseFillEmptyRows, SparseToDense, SparseReorder, SparseSlice, GatherNd and ScatterNd;
  * tests/interop/saved_model_load.c compares models of TensorFlow that are made of them. */
 #include "support/graph_test.h"
 #include "support/op_check.h"
@@ -99,6 +99,21 @@ static void slice_ref(est_ref *r)
     }
 }
 
+static void gather_ref(est_ref *r)
+{
+    int     axes  = r->in_shape[1].rank - 1;
+    int64_t depth = r->in_shape[1].dim[axes], n = 1, width = 1;
+
+    for (int k = 0; k < axes; k++) n *= r->in_shape[1].dim[k];
+    for (int k = (int)depth; k < r->in_shape[0].rank; k++) width *= r->in_shape[0].dim[k];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = 0;
+
+        for (int64_t k = 0; k < depth; k++) at = at * r->in_shape[0].dim[k] + (int64_t)r->in[1][i * depth + k];
+        for (int64_t k = 0; k < width; k++) r->out[0][i * width + k] = r->in[0][at * width + k];
+    }
+}
+
 static void scatter_ref(est_ref *r)
 {
     int64_t depth = r->in_shape[0].dim[1], n = r->in_shape[0].dim[0];
@@ -121,6 +136,23 @@ static void scatter_ref(est_ref *r)
         }                                                                                                              \
     }
 #define WRONG .fails = EST_INVALID_ARGUMENT, .says
+
+/* Every element of a dense text is one: loaded models read all of them. */
+static void dense_strings(void)
+{
+    static const char *const words[] = { "none at all", "b" };
+    est_graph               *graph   = test_graph();
+    est_tensor              *values = test_strings(EST_SHAPE(2), words), *none = test_strings(EST_SHAPE_SCALAR, words);
+    est_node                 at    = est_const_i64(graph, EST_SHAPE(2, 2), (const int64_t[]){ 0, 1, 1, 0 });
+    est_node                 sizes = est_const_i64(graph, EST_SHAPE(2), (const int64_t[]){ 2, 2 });
+    est_nodes                in    = EST_NODES(at, sizes, est_const(graph, values), est_const(graph, none));
+
+    check_strings(est_build(graph, &est_op_sparse_to_dense, in, EST_NO_ATTRS), EST_SHAPE(2, 2),
+                  (const char *const[]){ words[0], words[0], words[1], words[0] });
+    est_tensor_free(values);
+    est_tensor_free(none);
+    est_graph_free(graph);
+}
 
 int main(int argc, char **argv)
 {
@@ -174,6 +206,16 @@ int main(int argc, char **argv)
           { INTS((1, 2), 3, 1), IN(2), INTS((2), 5, 9), INTS((2), 0, 0), INTS((2), 1, 9) },
           WRONG = "2 values" },
 
+        { "GatherNd", { IN(4, 3), INTS((3, 2), 1, 2, 0, 0, 3, 2) }, .ref = gather_ref },
+        { "GatherNd", { IN(4, 3, 2), INTS((2, 2, 1), 3, 0, 0, 2) }, .ref = gather_ref },
+        { "GatherNd", { IN(4, 3), INTS((2), 3, 1) }, .ref = gather_ref },
+        { "GatherNd", { IN(2, 3), { .shape = EST_SHAPE(3, 0), .dtype = EST_I64 } }, .ref = gather_ref },
+        { "GatherNd", { IN(4, 3), none }, .dtype = EST_I64, .ref = gather_ref },
+        { "GatherNd", { IN(4, 0), INTS((2, 1), 3, 1) }, .ref = gather_ref },
+        { "GatherNd", { IN(4, 3), INTS((1, 2), 1, 3) }, WRONG = "not below 3" },
+        { "GatherNd", { IN(4, 3), INTS((1, 2), -1, 0) }, WRONG = "index -1 of slice 0" },
+        { "GatherNd", { IN(4), INTS((1, 2), 1, 0) }, WRONG = "rank 2 in a tensor of rank 1" },
+
         { "ScatterNd", { INTS((3, 2), 1, 2, 0, 0, 1, 2), IN(3), INTS((2), 2, 3) }, .tol = 1e-6, .ref = scatter_ref },
         { "ScatterNd", { INTS((3, 1), 3, 0, 3), IN(3, 2), INTS((2), 4, 2) }, .tol = 1e-6, .ref = scatter_ref },
         { "ScatterNd", { none, IN(0), INTS((2), 4, 2) }, .dtype = EST_I64, .ref = scatter_ref },
@@ -182,5 +224,6 @@ int main(int argc, char **argv)
         { "ScatterNd", { INTS((1, 2), 1, 2), IN(1), INTS((1), 2) }, WRONG = "rank 2 in a tensor of rank 1" },
     };
 
-    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+    dense_strings();
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv) != 0 || graph_test_failures != 0;
 }

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "estoc/estoc.h"
+#include "ops/ops.h"
 #include "support/fault_loop.h"
 #include "support/test.h"
 
@@ -218,23 +219,26 @@ static void *call(void *arg)
     return NULL;
 }
 
-/* Threads with calls of several threads and of one: the plans are made while others run. */
+/* Threads with calls of several threads and of one, half of them of another predictor of the model: the plans are made
+ * while others run, and others are made. */
 static void run_callers(int threads)
 {
-    tiny           m = build_tiny();
-    est_predictor *p = over(&m, EST_PREDICTOR(.threads = threads));
-    batch          b[N_THREADS];
-    caller         callers[N_THREADS] = { 0 };
+    tiny           m     = build_tiny();
+    est_predictor *p     = over(&m, EST_PREDICTOR(.threads = threads)),
+                  *other = over(&m, EST_PREDICTOR(.threads = threads));
+    batch  b[N_THREADS];
+    caller callers[N_THREADS] = { 0 };
 
     for (int i = 0; i < N_THREADS; i++) b[i] = make_batch(&m, (int64_t)1 << (2 * i), (uint64_t)i);
     for (int i = 0; i < N_THREADS; i++) {
-        callers[i] = (caller){ .predictor = p, .batches = b, .first = i, .borrowed = i % 2 == 0 };
+        callers[i] = (caller){ .predictor = i < 2 ? p : other, .batches = b, .first = i, .borrowed = i % 2 == 0 };
         ok(est_thread_start(&callers[i].thread, "caller", call, &callers[i]));
     }
     for (int i = 0; i < N_THREADS; i++) est_thread_join(&callers[i].thread);
     for (int i = 0; i < N_THREADS; i++) assert_int_equal(callers[i].wrong, 0);
     for (int i = 0; i < N_THREADS; i++) free_batch(&b[i]);
     est_predictor_free(p);
+    est_predictor_free(other);
     free_tiny(&m);
 }
 
@@ -345,6 +349,54 @@ TEST(a_predictor_follows_the_variables_of_its_session)
     est_prediction_free(one);
     est_predictor_free(p);
     free_tiny(&m);
+}
+
+/* --- features ----------------------------------------------------------------------------------------------------- */
+
+static est_node text_of(est_graph *g, const char *text)
+{
+    est_tensor *tensor;
+    est_node    node;
+
+    ok(est_tensor_create(EST_STRING, EST_SHAPE(text != NULL), &tensor));
+    if (text != NULL) ok(est_tensor_set_string(tensor, 0, text, strlen(text)));
+    node = est_const(g, tensor);
+    est_tensor_free(tensor);
+    return node;
+}
+
+/* TensorFlow brings a default into the shape of its feature before it parses with it. */
+TEST(a_feature_has_the_default_that_a_graph_reshapes)
+{
+    est_graph        *g;
+    est_session      *session;
+    est_predictor    *p;
+    est_arena        *arena = est_arena_create();
+    est_feature_specs found;
+
+    ok(est_graph_create(1, &g));
+    est_node  examples = est_placeholder(g, "examples", EST_STRING, EST_SHAPE(-1)), none = text_of(g, NULL);
+    est_node  filler = est_reshape(est_scalar(g, EST_F32, 4), EST_I64S(1));
+    est_shape shapes = EST_SHAPE(1);
+    est_node  parsed = est_build(
+         g, &est_op_parse_example, EST_NODES(examples, none, none, text_of(g, "k"), none, filler),
+         EST_ATTRS(est_attr_int("num_sparse", 0), est_attr_types("sparse_types", (est_i64s){ 0 }),
+                   est_attr_types("ragged_value_types", (est_i64s){ 0 }),
+                   est_attr_types("ragged_split_types", (est_i64s){ 0 }),
+                   est_attr_shapes("dense_shapes", (est_shapes){ &shapes, 1 })));
+    ok(est_graph_status(g));
+    ok(est_session_create(g, EST_SESSION(.threads = 1), &session));
+    ok(est_predictor_over(session, EST_NAMED_NODES({ "examples", examples }), EST_NAMED_NODES({ "k", parsed }), NULL,
+                          &p));
+    ok(est_predictor_features(p, arena, &found));
+    assert_int_equal(found.n, 1);
+    assert_string_equal(found.data[0].name, "k");
+    assert_non_null(found.data[0].default_value);
+    assert_float_equal(*(const float *)est_tensor_data(found.data[0].default_value), 4, 0);
+    est_predictor_free(p);
+    est_session_free(session);
+    est_graph_free(g);
+    est_arena_free(arena);
 }
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */

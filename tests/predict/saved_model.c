@@ -234,8 +234,10 @@ TEST(an_eval_graph_is_loaded_by_its_tag)
 
 /* --- wrong models ------------------------------------------------------------------------------------------------- */
 
-/* Writes a model with this graph and a signature from "x:0" to "y:0". */
-static void write_model(const char *dir, est_graph_def *graph)
+#define DT_HALF 19 /* TensorFlow's number of float16, which is not here */
+
+/* Writes a model with this graph and a signature from "x:0" to "y:0", and perhaps one, "half", that gives "h:0". */
+static void write_model(const char *dir, est_graph_def *graph, bool half)
 {
     est_arena          *arena = graph->arena;
     est_saved_model_def model;
@@ -254,6 +256,11 @@ static void write_model(const char *dir, est_graph_def *graph)
     ok(est_meta_graph_def_add_output(
         meta, "serving_default", "y",
         &(est_tensor_info){ .kind = EST_TENSOR_INFO_NAME, .name = "y:0", .dtype = EST_F32 }));
+    if (half) {
+        ok(est_meta_graph_def_add_signature(meta, "half", "tensorflow/serving/predict"));
+        ok(est_meta_graph_def_add_output(
+            meta, "half", "h", &(est_tensor_info){ .kind = EST_TENSOR_INFO_NAME, .name = "h:0", .dtype = DT_HALF }));
+    }
     ok(est_saved_model_def_put(&w, &model));
     snprintf(path, sizeof path, "%s/saved_model.pb", dir);
     ok(est_file_replace(path, w.data, w.size));
@@ -309,12 +316,97 @@ static est_status load_wrong(const char *op, const char *inner, const char *retu
     node = est_graph_def_add_node(&graph, "y", op);
     est_graph_def_add_input(node, "x");
     if (inner != NULL) add_function(&graph, inner, returns);
-    write_model(dir, &graph);
+    write_model(dir, &graph, false);
     status = est_saved_model_load(dir, NULL, &model);
     est_saved_model_free(model);
     est_test_dir_remove(dir);
     est_arena_free(arena);
     return status;
+}
+
+/* A node of this op with one input; NULL: none. */
+static est_graph_def_node *add_op(est_graph_def *graph, const char *name, const char *op, const char *input)
+{
+    est_graph_def_node *node = est_graph_def_add_node(graph, name, op);
+
+    if (input != NULL) est_graph_def_add_input(node, input);
+    return node;
+}
+
+/* A signature with a tensor of a dtype that is not here is listed, and the others run. */
+TEST(a_signature_of_another_dtype_is_listed)
+{
+    est_arena                 *arena = est_arena_create();
+    est_shape                  shape = EST_SHAPE(-1);
+    est_saved_model           *model = NULL;
+    est_predictor             *predictor;
+    const est_saved_signature *signature;
+    est_graph_def              graph;
+    char                       dir[64];
+
+    assert_non_null(arena);
+    est_test_dir(dir);
+    est_graph_def_init(&graph, arena);
+    for (int i = 0; i < 2; i++) {
+        est_graph_def_node *node = add_op(&graph, i == 0 ? "x" : "h", "Placeholder", NULL);
+
+        est_graph_def_set_type(node, "dtype", i == 0 ? EST_F32 : (est_dtype)DT_HALF);
+        est_graph_def_set_shape(node, "shape", &shape);
+    }
+    add_op(&graph, "y", "Relu", "x");
+    write_model(dir, &graph, true);
+    ok(est_saved_model_load(dir, NULL, &model));
+    assert_int_equal(est_saved_model_signatures(model), 2);
+    signature = est_saved_model_signature(model, 0);
+    assert_string_equal(signature->name, "half");
+    assert_non_null(strstr(signature->error, "the type DT_HALF (19) is not supported"));
+    assert_int_equal(signature->outputs[0].dtype, EST_DTYPE_NONE);
+    ok(est_predictor_create(model, "serving_default", NULL, &predictor));
+    est_predictor_free(predictor);
+    est_saved_model_free(model);
+    est_test_dir_remove(dir);
+    est_arena_free(arena);
+}
+
+/* What prints says nothing here, and asks for no operation; what it waits for still has to be true. */
+TEST(prints_are_left_out)
+{
+    est_arena          *arena = est_arena_create();
+    est_shape           shape = EST_SHAPE(-1);
+    est_saved_model    *model = NULL;
+    est_predictor      *predictor;
+    est_graph_def       graph;
+    est_graph_def_node *node;
+    est_tensor         *no, *x, *y;
+    char                dir[64];
+
+    assert_non_null(arena);
+    est_test_dir(dir);
+    ok(est_tensor_create_from(EST_BOOL, EST_SHAPE_SCALAR, (const uint8_t[]){ 0 }, &no));
+    est_graph_def_init(&graph, arena);
+    node = add_op(&graph, "x", "Placeholder", NULL);
+    est_graph_def_set_type(node, "dtype", EST_F32);
+    est_graph_def_set_shape(node, "shape", &shape);
+    node = add_op(&graph, "no", "Const", NULL);
+    est_graph_def_set_type(node, "dtype", EST_BOOL);
+    est_graph_def_set_tensor(node, "value", no);
+    add_op(&graph, "text", "StringFormat", "x");
+    est_graph_def_add_input(add_op(&graph, "right", "Assert", "no"), "x");
+    est_graph_def_add_input(add_op(&graph, "print", "PrintV2", "text"), "^right");
+    est_graph_def_add_input(add_op(&graph, "shown", "Print", "x"), "text");
+    est_graph_def_add_input(add_op(&graph, "y", "Relu", "shown"), "^print");
+    write_model(dir, &graph, false);
+    ok(est_saved_model_load(dir, NULL, &model));
+    ok(est_predictor_create(model, NULL, NULL, &predictor));
+    ok(est_tensor_f32(EST_SHAPE(1), (const float[]){ 2 }, &x));
+    assert_int_equal(est_predictor_run(predictor, EST_NAMED_TENSORS({ "x", x }), &y), EST_INVALID_ARGUMENT);
+    est_test_error_has("'right'");
+    est_predictor_free(predictor);
+    est_saved_model_free(model);
+    est_tensor_free(no);
+    est_tensor_free(x);
+    est_test_dir_remove(dir);
+    est_arena_free(arena);
 }
 
 TEST(wrong_graphs_are_errors)
@@ -399,7 +491,7 @@ static est_status load_pair(const char *from, float x, float *y)
     ok(est_wire_writer_status(&w));
     ok(est_def_copy_bytes(arena, (est_str){ (const char *)w.data, w.size }, &graph.library));
     est_wire_writer_clear(&w);
-    write_model(dir, &graph);
+    write_model(dir, &graph, false);
     status = est_saved_model_load(dir, NULL, &model);
     if (status == EST_OK) {
         ok(est_tensor_f32(EST_SHAPE(1), &x, &in));
@@ -482,6 +574,11 @@ TEST(wrong_files_are_errors)
         ok(est_file_replace(path, bytes, size * part / 40));
         assert_int_not_equal(est_saved_model_load(s.path, NULL, &model), EST_OK);
     }
+    ok(est_file_remove(path));
+    snprintf(path, sizeof path, "%s/saved_model.pbtxt", s.path);
+    ok(est_file_replace(path, bytes, size));
+    assert_int_equal(est_saved_model_load(s.path, NULL, &model), EST_NOT_FOUND);
+    est_test_error_has("has only saved_model.pbtxt, the message as text; save it as saved_model.pb");
     est_free(bytes);
     assert_null(model);
     shop_close(&s);
