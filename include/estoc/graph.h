@@ -60,6 +60,10 @@ EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **ou
 /* Frees the graph and every node of it. Sessions that run it must be freed first. NULL is fine. */
 EST_API void est_graph_free(est_graph *graph);
 
+/* Calls release(user) when the graph is freed, and its nodes with it; at once when memory is out, which poisons the
+ * graph. */
+EST_API void est_graph_keep(est_graph *graph, void (*release)(void *user), void *user);
+
 /* EST_OK, or the first failure of any builder, whose text est_error_message() then gives. */
 EST_API EST_MUST_CHECK est_status est_graph_status(const est_graph *graph);
 
