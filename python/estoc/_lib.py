@@ -65,12 +65,13 @@ os.register_at_fork(after_in_child=_after_fork)
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 
-def owned(pointer: Any, free: str, size: int = 0, parents: tuple = ()) -> Any:
-    """The C object, freed with the last reference to the result, and before `parents`, which it needs. Not in a forked
-    child, whose threads are gone."""
+def owned(pointer: Any, free: str, size: int = 0, parents: tuple = (), finalize: Callable | None = None) -> Any:
+    """The C object, freed with the last reference to the result (by `finalize`, which calls free_one), and before
+    `parents`, which it needs. Not in a forked child, whose threads are gone."""
     if not _used_once:
         _used_once.append(True)
-    finalize = _finalizer(free) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
+    if finalize is None:
+        finalize = _finalizer(free) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
     return ffi.gc(pointer, finalize, size)
 
 
@@ -104,10 +105,16 @@ class _Dying:
         for number, free, dead, parents in sorted(found, key=lambda entry: entry[0], reverse=True):
             if not lib._forked:
                 self.destroy(free, dead)
+        forget_released()
 
 
 _dying = _Dying()
 gc.callbacks.append(_dying.on_collection)
+
+
+def free_one(free: str, dead: Any) -> None:
+    """In a finalizer: frees a C object that needs no other one."""
+    _dying.add(free, 0, (), dead)
 
 
 @functools.lru_cache(maxsize=None)
@@ -153,6 +160,48 @@ class Use:
 
     def __exit__(self, *exception: Any) -> None:
         self._busy = False
+
+
+# --- objects that C uses ----------------------------------------------------------------------------------------------
+
+_lent: dict[int, Any] = {}
+_lent_numbers = itertools.count(1)
+_RELEASED_AT_ONCE = 256
+
+
+def lend(value: Any) -> int:
+    """Keeps an object until C calls py_release with the number, in whatever thread, and forget_released is called."""
+    forget_released()
+    number = next(_lent_numbers)
+    _lent[number] = value
+    return number
+
+
+def take_back(number: int) -> None:
+    """Of something that C did not take."""
+    del _lent[number]
+
+
+def forget_released() -> None:
+    """Lets go of what C has released."""
+    if not _lent or lib._forked:
+        return
+    ids = ffi.new(f"uintptr_t[{_RELEASED_AT_ONCE}]")
+    while True:
+        n = lib.py_released(ids, _RELEASED_AT_ONCE)
+        for i in range(n):
+            _lent.pop(ids[i], None)
+        if n < _RELEASED_AT_ONCE:
+            return
+
+
+def lend_to_dataset(pointer: Any, value: Any) -> None:
+    """Keeps an object as long as the dataset of C."""
+    number = lend(value)
+    status = lib.py_keep(pointer, number)
+    if status != 0:
+        take_back(number)
+    check(status)
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------

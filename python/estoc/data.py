@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 import numpy as np
 
 from . import _frames, _nest, errors
-from ._lib import NULL, Handle, Keep, Use, callback, check, ffi, lib, owned, running, text
+from ._lib import NULL, Handle, Keep, Use, callback, check, ffi, lend_to_dataset, lib, owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape, float32, int64, py_shape, take_tensor, to_array
 from ._tensor import to_tensor
 from .graph import Graph, Node, Shape, as_node, default_graph, no_graph
@@ -500,7 +500,7 @@ class Dataset:
         components = model._components()
 
         def build(chain: Any, stage: _Stage) -> Any:
-            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), [], components)), Keep()
+            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), components)), Keep()
             stage.keep.append(handle)
             return lib.est_dataset_interleave(chain, lib.py_on_interleave, keep.options(
                 "est_interleave_options", cycle=cycle, block=block, workers=workers, user=handle.pointer,
@@ -699,7 +699,6 @@ class _Interleaved(NamedTuple):
     apply: Callable
     form: Any
     order: list
-    keep: list  # functions of the datasets that were made
     components: list
 
     def failing(self, exception: BaseException) -> Dataset:
@@ -818,7 +817,7 @@ def _on_interleave(user: Any, fields: Any) -> Any:
     except BaseException as exception:  # noqa: B036 - comes out of the call that wants its first element
         pointer, keep = own.failing(exception)._finish()
     if keep:
-        own.keep.append(keep)
+        lend_to_dataset(pointer, keep)
     return pointer
 
 
