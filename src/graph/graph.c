@@ -406,6 +406,13 @@ est_arena *est_graph_arena(const est_graph *graph)
     return graph->arena;
 }
 
+void est_graph_set_seed(est_graph *graph, uint64_t seed)
+{
+    if (graph == NULL) return;
+    graph->seed    = seed;
+    graph->n_seeds = 0;
+}
+
 uint64_t est_graph_seed(const est_graph *graph)
 {
     return graph->seed;
