@@ -257,9 +257,10 @@ def made(pointer: Any, free: str) -> Any:
 
 def fail(exception: BaseException) -> int:
     """Keeps what a callback raised for the call that led to it, and returns the status to fail with."""
-    number = getattr(exception, "_estoc_number", None)  # it comes out of an inner call: the text has that number
+    about = exception.__dict__  # its class may have a __setattr__ that refuses
+    number = about.get("_estoc_number")  # it comes out of an inner call: the text has that number
     if number is None:
-        number = exception._estoc_number = next(_raised_numbers)
+        number = about["_estoc_number"] = next(_raised_numbers)
     _raised[number] = exception
     while len(_raised) > _RAISED_MAX:
         _raised.popitem(last=False)
@@ -272,7 +273,11 @@ def fail(exception: BaseException) -> int:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     file = frame.tb_frame.f_code.co_filename if frame is not None else "?"
-    message = f"<python exception {number}> {type(exception).__name__}: {exception}"
+    try:
+        said = str(exception)
+    except Exception:  # noqa: B902 - what it says is the program's
+        said = "(its __str__ raised)"
+    message = f"<python exception {number}> {type(exception).__name__}: {said}"
     return lib.py_fail(os.path.basename(file).encode(), frame.tb_lineno if frame is not None else 0, status,
                        message.encode("utf-8", "replace"))
 
@@ -376,6 +381,11 @@ class Keep(list):
             if value is not None:
                 setattr(struct, name, value)
         return struct
+
+
+def c_seed(seed: int | None) -> int:
+    """A seed of the library, for which 0 is none; None is none here, and 0 is a seed as any other."""
+    return 0 if seed is None else int(seed) % 2**64 or 0x5EED
 
 
 def off(value: float | None, default: Any = 0) -> Any:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The binding itself: declarations, errors, callbacks that raise, signals, fork, logging, memory."""
+import dataclasses
 import gc
 import logging
 import os
@@ -112,6 +113,27 @@ def test_a_status_raised_in_a_callback_keeps_its_class(dataset, model_fn, tmp_pa
     hook.after_run = fail
     with pytest.raises(estoc.errors.DataLossError, match="^a torn page$"):
         estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2, hooks=[hook])
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise LookupError("no text")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    code: int
+
+
+@pytest.mark.parametrize("exception", [Silent(), Frozen(3), ValueError("a\0b"), ValueError("%s%n"), SystemExit(3)])
+def test_exceptions_of_every_make_come_out(exception):
+    def fail(x):
+        raise exception
+
+    for _ in range(2):
+        with pytest.raises(type(exception)) as caught:
+            list(estoc.Dataset.range(3).map(fail, element_spec=SPEC))
+        assert caught.value is exception
 
 
 def test_stop_iteration_of_a_function_does_not_end_a_dataset():
