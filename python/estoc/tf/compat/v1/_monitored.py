@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -214,12 +215,21 @@ class Coordinator:
 
     def join(self, threads: Any = None, stop_grace_period_secs: float = 120,
              ignore_live_threads: bool = False) -> None:
-        """Waits for the threads, and raises what was given to request_stop."""
-        for thread in threads or []:
-            thread.join()
+        """Waits for the threads, once a stop was asked for no longer than the period of grace, and raises what was given
+        to request_stop."""
+        alive = list(threads or [])
+        while alive and not self._stop.is_set():
+            alive[0].join(0.1)  # another one may ask for the stop
+            alive = [thread for thread in alive if thread.is_alive()]
         self._stop.set()
+        end = time.monotonic() + stop_grace_period_secs
+        for thread in alive:
+            thread.join(max(end - time.monotonic(), 0))
         if self._error is not None:
             raise self._error
+        left = [thread.name for thread in alive if thread.is_alive()]
+        if left and not ignore_live_threads:
+            raise RuntimeError(f"Coordinator stopped with threads still running: {' '.join(left)}")
 
 
 # --- hooks of the library ---------------------------------------------------------------------------------------------
