@@ -145,11 +145,14 @@ class _Model:
     def building(self, graphs: list[Graph] | None = None) -> Iterator[None]:
         """Around a call of C: the graphs that it builds go with it, unless they are to outlive it in `graphs`."""
         built: list[Graph] = [] if graphs is None else graphs
+        before = (self.form, self.ragged)
         self.graphs.append(built)
         try:
             yield
         finally:
             self.graphs.pop()
+            if self.graphs:  # a hook of another call has made this one
+                self.form, self.ragged = before
             if graphs is None:
                 _close(built)
             forget_released()
