@@ -300,6 +300,7 @@ class State:
         self.names: list[str] = []
         self.iterators: list[Any] = []
         self.prints: list[Print] = []
+        self.initializers: set[int] = set()  # operations that do what sessions do without being told
         self.finalized = False
 
 
@@ -422,6 +423,8 @@ def no_op(name: str | None = None) -> Node:
     here()
     graph = get_default_graph()
     node = graph.node(lib.est_group(graph._c, ffi.new("est_nodes *")[0]))
+    if not graph._after:
+        state_of(graph).initializers.add(int(node._c.id))
     return node if name is None else node.named(name)
 
 
@@ -432,7 +435,14 @@ def group(*inputs: Any, name: str | None = None) -> Node:
     if not nodes:
         return no_op(name)
     node = ops.group(_ordered(nodes))
+    if not node.graph._after and all(initializes(item) for item in nodes):
+        state_of(node.graph).initializers.add(int(node._c.id))
     return node if name is None else node.named(name)
+
+
+def initializes(item: Any) -> bool:
+    """Whether an operation does nothing that a monitored session does not do by itself."""
+    return isinstance(item, Node) and int(item._c.id) in state_of(item.graph).initializers
 
 
 def tuple_of_tensors(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list:
@@ -777,7 +787,9 @@ def variables_initializer(var_list: Any, name: str = "init") -> Node:
         return no_op(name)
     graph = variables[0].graph
     with graph.after(None):
-        return ops.group([_base.Node(graph, _initializer(variable)) for variable in variables]).named(name)
+        node = ops.group([_base.Node(graph, _initializer(variable)) for variable in variables]).named(name)
+    state_of(graph).initializers.add(int(node._c.id))
+    return node
 
 
 def _initializer(variable: _base.Variable) -> Any:
