@@ -354,6 +354,8 @@ class Keep(list):
         if not isinstance(value, bytes):
             value = os.fspath(value)
             value = value if isinstance(value, bytes) else value.encode("utf-8")
+        if b"\0" in value:  # C would take what comes before it
+            raise ValueError(f"{value!r} has a null byte, which names and paths cannot have")
         return self.new("char[]", value)
 
     def span(self, kind: str, element: str, values: Iterable) -> Any:

@@ -91,6 +91,13 @@ def test_a_wrong_graph_names_the_line_of_the_program():
         x + graph.placeholder("y", estoc.float32, [2, 4])
 
 
+def test_null_bytes_are_refused():
+    for call in (lambda: estoc.load_checkpoint("a\0b"), lambda: estoc.Graph().placeholder("a\0b", estoc.float32),
+                 lambda: estoc.Dataset.from_tensor_slices({"a\0b": [1.0]}).element_spec):
+        with pytest.raises(ValueError, match="has a null byte"):
+            call()
+
+
 # --- callbacks that raise: see test_callbacks.py ----------------------------------------------------------------------
 
 

@@ -1004,6 +1004,13 @@ def test_arguments_that_nobody_reads_are_refused(call, error):
         call()
 
 
+def test_class_weights_name_all_classes():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+    model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.raises(ValueError, match="keys from 0 to one less than the number of classes"):
+        model.fit(np.ones((2, 2), np.float32), np.array([0, 2]), class_weight={0: 1.0, 2: 3.0}, verbose=0)
+
+
 def test_arguments_without_effect_warn(tmp_path):
     with pytest.warns(UserWarning, match="no profile is written"):
         tf.keras.callbacks.TensorBoard(tmp_path, profile_batch=2)

@@ -449,8 +449,10 @@ class Model(_Layer):
         if validation_data is not None:
             members.update(self._validation(validation_data).options(keep, "validation", "validation_arrays"))
         if class_weight is not None:
-            top = max(class_weight)
-            members["class_weight"] = keep.f64s([class_weight.get(i, 1.0) for i in range(top + 1)])
+            if sorted(class_weight) != list(range(len(class_weight))):
+                raise ValueError("Expected `class_weight` to be a dict with keys from 0 to one less than the number of "
+                                 f"classes, found {class_weight}")
+            members["class_weight"] = keep.f64s([class_weight[i] for i in range(len(class_weight))])
         if members.keys() & {"validation", "validation_arrays"} or validation_split:
             _callbacks._warn_of_tests(callbacks)
         fit, history = _Fit(self), _callbacks.History()
