@@ -65,13 +65,12 @@ os.register_at_fork(after_in_child=_after_fork)
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 
-def owned(pointer: Any, free: str, size: int = 0, parents: tuple = (), finalize: Callable | None = None) -> Any:
-    """The C object, freed with the last reference to the result (by `finalize`, which calls free_one), and before
-    `parents`, which it needs. Not in a forked child, whose threads are gone."""
+def owned(pointer: Any, free: str, size: int = 0, parents: tuple = (), borrows: bool = False) -> Any:
+    """The C object, freed with the last reference to the result, and before `parents`, which it needs. Not in a forked
+    child, whose threads are gone. `borrows`: something that was lent mostly goes with it."""
     if not _used_once:
         _used_once.append(True)
-    if finalize is None:
-        finalize = _finalizer(free) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
+    finalize = _finalizer(free, borrows) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
     return ffi.gc(pointer, finalize, size)
 
 
@@ -91,6 +90,11 @@ class _Dying:
             self.found.append((number, free, dead, parents))
         elif not lib._forked:
             self.destroy(free, dead)
+
+    def add_borrower(self, free: str, number: int, parents: tuple, dead: Any) -> None:
+        self.add(free, number, parents, dead)
+        if not self.collecting:
+            forget_released()
 
     @staticmethod
     def destroy(free: str, dead: Any) -> None:
@@ -112,14 +116,9 @@ _dying = _Dying()
 gc.callbacks.append(_dying.on_collection)
 
 
-def free_one(free: str, dead: Any) -> None:
-    """In a finalizer: frees a C object that needs no other one."""
-    _dying.add(free, 0, (), dead)
-
-
 @functools.lru_cache(maxsize=None)
-def _finalizer(free: str) -> Callable:
-    return functools.partial(_dying.add, free, 0, ())
+def _finalizer(free: str, borrows: bool) -> Callable:
+    return functools.partial(_dying.add_borrower if borrows else _dying.add, free, 0, ())
 
 
 class Handle:

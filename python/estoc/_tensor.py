@@ -7,7 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import _frames
-from ._lib import NULL, check, ffi, forget_released, free_one, lend, lib, owned, take_back
+from ._lib import NULL, check, ffi, lend, lib, owned, take_back
 
 
 class DType:
@@ -216,11 +216,6 @@ def _string_array(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     return out
 
 
-def _free_wrapped(dead: Any) -> None:
-    free_one("est_tensor_free", dead)
-    forget_released()  # an array may be large, and this was mostly the last reference to its tensor
-
-
 def to_tensor(value: Any, dtype: Any = None, copy: bool = True) -> Any:
     """A new est_tensor, owned by the result. Without `copy` it shares the memory of the array, if that has the right
     order and type, for as long as C needs it; the array must not change meanwhile."""
@@ -241,7 +236,7 @@ def to_tensor(value: Any, dtype: Any = None, copy: bool = True) -> Any:
     if status != 0:
         take_back(number)
     check(status)
-    return owned(out[0], "est_tensor_free", array.nbytes, finalize=_free_wrapped)
+    return owned(out[0], "est_tensor_free", array.nbytes, borrows=True)
 
 
 def _string_items(array: np.ndarray) -> tuple[Any, np.ndarray]:
