@@ -1004,6 +1004,25 @@ def test_arguments_that_nobody_reads_are_refused(call, error):
         call()
 
 
+class OwnTrainStep(OwnTestStep):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+@pytest.mark.parametrize("kind", [tf.keras.Sequential, OwnTestStep, OwnTrainStep])
+def test_weighted_metrics(kind):
+    random = np.random.RandomState(0)
+    x, y, weight = random.randn(8, 3).astype("f4"), random.randn(8, 1).astype("f4"), np.linspace(0, 3, 8).astype("f4")
+    model = kind([tf.keras.layers.Dense(1, input_shape=(3,))])
+    model.compile(tf.keras.optimizers.SGD(0.0), "mse", metrics=["mae"], weighted_metrics=["mse"])
+    error = (model.predict(x, verbose=0) - y)[:, 0]
+    want = {"loss": (weight * error ** 2).mean(), "mae": np.abs(error).mean(),
+            "mse": (weight * error ** 2).sum() / weight.sum()}
+    assert model.evaluate(x, y, sample_weight=weight, verbose=0, return_dict=True) == pytest.approx(want, rel=1e-5)
+    history = model.fit(x, y, sample_weight=weight, verbose=0, batch_size=8).history
+    assert {name: values[0] for name, values in history.items()} == pytest.approx(want, rel=1e-5)
+
+
 def test_class_weights_name_all_classes():
     model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
     model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))

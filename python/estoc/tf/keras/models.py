@@ -1015,7 +1015,7 @@ class _Compiled:
         self.run_eagerly = run_eagerly
         self.given = loss if isinstance(loss, (list, tuple, dict)) else _losses._as_loss(loss)
         self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
-        self.metrics = _list(metrics)
+        self.metrics, self.weighted = _list(metrics), _list(weighted)
         self.mean = _metrics.Mean(name="loss")
         self.counted = False  # in the step that is traced
         self._objects: list | None = None
@@ -1133,7 +1133,7 @@ class _Compiled:
         """The metrics for steps that are written in Python."""
         if self._objects is None:
             self._objects = [_metrics.get(metric) if isinstance(metric, (str, type)) else metric
-                             for metric in self.metrics]
+                             for metric in self.metrics + self.weighted]
         return self._objects
 
     def metric_objects(self) -> list:
@@ -1146,13 +1146,16 @@ class _Compiled:
         self.counted = True
 
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
-        if self.metrics and len(_structure.flatten(y_pred)) > 1:
+        if self.objects() and len(_structure.flatten(y_pred)) > 1:
             raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
         if len(getattr(y_pred, "shape", None) or ()) == 2 and y_pred.shape[1] == 1 and \
                 len(getattr(y_true, "shape", None) or ()) == 1:
             y_true = _ops.expand_dims(y_true, -1)  # each element is an example
-        for metric in self.objects():
-            metric.update_state(y_true, y_pred)
+        for i, metric in enumerate(self.objects()):
+            if i < len(self.metrics) or sample_weight is None:
+                metric.update_state(y_true, y_pred)
+            else:
+                metric.update_state(y_true, y_pred, sample_weight)
 
     def reset_state(self) -> None:
         for metric in self.metric_objects():
