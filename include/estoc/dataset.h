@@ -89,6 +89,10 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_ref(const est_dataset *dataset);
 /* Frees a dataset, finished or not, with the stages before it. Iterators keep what they need. NULL is fine. */
 EST_API void est_dataset_free(est_dataset *dataset);
 
+/* Calls release(user), in whatever thread, when the last reference to a finished dataset is dropped: then nothing calls
+ * the functions of its stages any more. After a failure it is never called. */
+EST_API EST_MUST_CHECK est_status est_dataset_keep(est_dataset *dataset, void (*release)(void *user), void *user);
+
 /* The components of a finished dataset, borrowed until it is freed; find: -1 if no component has that name. */
 EST_API int                  est_dataset_components(const est_dataset *dataset);
 EST_API const est_component *est_dataset_component(const est_dataset *dataset, int i);

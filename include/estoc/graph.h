@@ -57,8 +57,16 @@ typedef struct est_named_nodes {
 /* A new empty graph. `seed` 0: random operations without a seed of their own get one drawn per session. */
 EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **out);
 
+/* The seed of random operations that are made from now on, which draw as the first ones of a new graph, and of sessions
+ * that are opened from now on; est_session_set_seed is for open ones. */
+EST_API void est_graph_set_seed(est_graph *graph, uint64_t seed);
+
 /* Frees the graph and every node of it. Sessions that run it must be freed first. NULL is fine. */
 EST_API void est_graph_free(est_graph *graph);
+
+/* Calls release(user) when the graph is freed, and its nodes with it; at once when memory is out, which poisons the
+ * graph. */
+EST_API void est_graph_keep(est_graph *graph, void (*release)(void *user), void *user);
 
 /* EST_OK, or the first failure of any builder, whose text est_error_message() then gives. */
 EST_API EST_MUST_CHECK est_status est_graph_status(const est_graph *graph);

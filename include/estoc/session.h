@@ -143,6 +143,9 @@ EST_API EST_MUST_CHECK est_status est_session_read_part(est_session *session, co
 EST_API uint64_t est_session_run_count(const est_session *session);
 EST_API void     est_session_set_run_count(est_session *session, uint64_t count);
 
+/* What random operations draw by from the next run on, in place of the seed of the graph; 0: one is drawn. */
+EST_API void est_session_set_seed(est_session *session, uint64_t seed);
+
 typedef struct est_timeline_options {
     size_t struct_size; /* filled by EST_TIMELINE */
     bool   no_dataflow; /* true: no arrows from the operation that makes a value to those that read it */

@@ -65,12 +65,12 @@ os.register_at_fork(after_in_child=_after_fork)
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 
-def owned(pointer: Any, free: str, size: int = 0, parents: tuple = ()) -> Any:
+def owned(pointer: Any, free: str, size: int = 0, parents: tuple = (), borrows: bool = False) -> Any:
     """The C object, freed with the last reference to the result, and before `parents`, which it needs. Not in a forked
-    child, whose threads are gone."""
+    child, whose threads are gone. `borrows`: something that was lent mostly goes with it."""
     if not _used_once:
         _used_once.append(True)
-    finalize = _finalizer(free) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
+    finalize = _finalizer(free, borrows) if not parents else functools.partial(_dying.add, free, next(_numbers), parents)
     return ffi.gc(pointer, finalize, size)
 
 
@@ -91,6 +91,11 @@ class _Dying:
         elif not lib._forked:
             self.destroy(free, dead)
 
+    def add_borrower(self, free: str, number: int, parents: tuple, dead: Any) -> None:
+        self.add(free, number, parents, dead)
+        if not self.collecting:
+            forget_released()
+
     @staticmethod
     def destroy(free: str, dead: Any) -> None:
         getattr(_native.lib, free)(dead)
@@ -104,6 +109,7 @@ class _Dying:
         for number, free, dead, parents in sorted(found, key=lambda entry: entry[0], reverse=True):
             if not lib._forked:
                 self.destroy(free, dead)
+        forget_released()
 
 
 _dying = _Dying()
@@ -111,8 +117,8 @@ gc.callbacks.append(_dying.on_collection)
 
 
 @functools.lru_cache(maxsize=None)
-def _finalizer(free: str) -> Callable:
-    return functools.partial(_dying.add, free, 0, ())
+def _finalizer(free: str, borrows: bool) -> Callable:
+    return functools.partial(_dying.add_borrower if borrows else _dying.add, free, 0, ())
 
 
 class Handle:
@@ -153,6 +159,48 @@ class Use:
 
     def __exit__(self, *exception: Any) -> None:
         self._busy = False
+
+
+# --- objects that C uses ----------------------------------------------------------------------------------------------
+
+_lent: dict[int, Any] = {}
+_lent_numbers = itertools.count(1)
+_RELEASED_AT_ONCE = 256
+
+
+def lend(value: Any) -> int:
+    """Keeps an object until C calls py_release with the number, in whatever thread, and forget_released is called."""
+    forget_released()
+    number = next(_lent_numbers)
+    _lent[number] = value
+    return number
+
+
+def take_back(number: int) -> None:
+    """Of something that C did not take."""
+    del _lent[number]
+
+
+def forget_released() -> None:
+    """Lets go of what C has released."""
+    if not _lent or lib._forked:
+        return
+    ids = ffi.new(f"uintptr_t[{_RELEASED_AT_ONCE}]")
+    while True:
+        n = lib.py_released(ids, _RELEASED_AT_ONCE)
+        for i in range(n):
+            _lent.pop(ids[i], None)
+        if n < _RELEASED_AT_ONCE:
+            return
+
+
+def lend_to_dataset(pointer: Any, value: Any) -> None:
+    """Keeps an object as long as the dataset of C."""
+    number = lend(value)
+    status = lib.py_keep(pointer, number)
+    if status != 0:
+        take_back(number)
+    check(status)
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------
@@ -208,9 +256,10 @@ def made(pointer: Any, free: str) -> Any:
 
 def fail(exception: BaseException) -> int:
     """Keeps what a callback raised for the call that led to it, and returns the status to fail with."""
-    number = getattr(exception, "_estoc_number", None)  # it comes out of an inner call: the text has that number
+    about = exception.__dict__  # its class may have a __setattr__ that refuses
+    number = about.get("_estoc_number")  # it comes out of an inner call: the text has that number
     if number is None:
-        number = exception._estoc_number = next(_raised_numbers)
+        number = about["_estoc_number"] = next(_raised_numbers)
     _raised[number] = exception
     while len(_raised) > _RAISED_MAX:
         _raised.popitem(last=False)
@@ -223,7 +272,11 @@ def fail(exception: BaseException) -> int:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     file = frame.tb_frame.f_code.co_filename if frame is not None else "?"
-    message = f"<python exception {number}> {type(exception).__name__}: {exception}"
+    try:
+        said = str(exception)
+    except Exception:  # noqa: B902 - what it says is the program's
+        said = "(its __str__ raised)"
+    message = f"<python exception {number}> {type(exception).__name__}: {said}"
     return lib.py_fail(os.path.basename(file).encode(), frame.tb_lineno if frame is not None else 0, status,
                        message.encode("utf-8", "replace"))
 
@@ -300,6 +353,8 @@ class Keep(list):
         if not isinstance(value, bytes):
             value = os.fspath(value)
             value = value if isinstance(value, bytes) else value.encode("utf-8")
+        if b"\0" in value:  # C would take what comes before it
+            raise ValueError(f"{value!r} has a null byte, which names and paths cannot have")
         return self.new("char[]", value)
 
     def span(self, kind: str, element: str, values: Iterable) -> Any:
@@ -327,6 +382,11 @@ class Keep(list):
             if value is not None:
                 setattr(struct, name, value)
         return struct
+
+
+def c_seed(seed: int | None) -> int:
+    """A seed of the library, for which 0 is none; None is none here, and 0 is a seed as any other."""
+    return 0 if seed is None else int(seed) % 2**64 or 0x5EED
 
 
 def off(value: float | None, default: Any = 0) -> Any:

@@ -2,13 +2,12 @@
 """Dtypes, and numpy arrays as tensors of the library and back, without copies where lifetimes allow."""
 from __future__ import annotations
 
-import itertools
 from typing import Any, Sequence
 
 import numpy as np
 
 from . import _frames
-from ._lib import NULL, check, ffi, lib, owned
+from ._lib import NULL, check, ffi, lend, lib, owned, take_back
 
 
 class DType:
@@ -217,21 +216,6 @@ def _string_array(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     return out
 
 
-_wrapped: dict[int, np.ndarray] = {}
-_wrapped_numbers = itertools.count(1)
-_RELEASED_AT_ONCE = 256
-
-
-def _forget_released() -> None:
-    ids = ffi.new(f"uintptr_t[{_RELEASED_AT_ONCE}]")
-    while True:
-        n = lib.py_released(ids, _RELEASED_AT_ONCE)
-        for i in range(n):
-            _wrapped.pop(ids[i], None)
-        if n < _RELEASED_AT_ONCE:
-            return
-
-
 def to_tensor(value: Any, dtype: Any = None, copy: bool = True) -> Any:
     """A new est_tensor, owned by the result. Without `copy` it shares the memory of the array, if that has the right
     order and type, for as long as C needs it; the array must not change meanwhile."""
@@ -247,15 +231,12 @@ def to_tensor(value: Any, dtype: Any = None, copy: bool = True) -> Any:
     if copy or array.size == 0:
         check(lib.est_tensor_create_from(kind.number, shape, ffi.cast("void *", array.ctypes.data), out))
         return owned(out[0], "est_tensor_free", array.nbytes)
-    if _wrapped:
-        _forget_released()
-    number = next(_wrapped_numbers)
-    _wrapped[number] = array
+    number = lend(array)
     status = lib.py_wrap(kind.number, shape, ffi.cast("void *", array.ctypes.data), number, out)
     if status != 0:
-        del _wrapped[number]
+        take_back(number)
     check(status)
-    return owned(out[0], "est_tensor_free", array.nbytes)
+    return owned(out[0], "est_tensor_free", array.nbytes, borrows=True)
 
 
 def _string_items(array: np.ndarray) -> tuple[Any, np.ndarray]:

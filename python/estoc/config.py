@@ -6,7 +6,7 @@ import copy
 import os
 from typing import Any, Sequence
 
-from ._lib import NULL, Keep, check, ffi, lib, off, owned, text
+from ._lib import NULL, Keep, c_seed, check, ffi, lib, off, owned, text
 
 _DEFAULT: Any = type("Default", (), {"__repr__": lambda self: "default"})()
 
@@ -181,7 +181,7 @@ class RunConfig:
     def _c(self, keep: Keep) -> Any:
         keep.append(self)
         return keep.options(
-            "est_run_config", model_dir=keep.string(self.model_dir), seed=self.seed or 0,
+            "est_run_config", model_dir=keep.string(self.model_dir), seed=c_seed(self.seed),
             save_summary_steps=_or_off(self.save_summary_steps),
             save_checkpoints_steps=_or_off(self.save_checkpoints_steps),
             save_checkpoints_secs=_or_off(self.save_checkpoints_secs),

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 import numpy as np
 
 from . import _frames, _nest, errors
-from ._lib import NULL, Handle, Keep, Use, callback, check, ffi, lib, owned, running, text
+from ._lib import NULL, Handle, Keep, Use, c_seed, callback, check, ffi, lend_to_dataset, lib, owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape, float32, int64, py_shape, take_tensor, to_array
 from ._tensor import to_tensor
 from .graph import Graph, Node, Shape, as_node, default_graph, no_graph
@@ -360,14 +360,14 @@ class Dataset:
         them are the same in every run of the program."""
         if buffer_size < 1:
             raise ValueError(f"buffer_size is {buffer_size}; it must be at least 1")
-        fixed = seed if seed else int(np.random.SeedSequence().entropy % (2**63)) | 1
+        fixed = c_seed(seed) or int(np.random.SeedSequence().entropy % (2**63)) | 1
 
         def build(chain: Any, stage: _Stage) -> Any:
             if not reshuffle_each_iteration:
                 return lib.est_dataset_shuffle_once(chain, buffer_size, fixed)
-            if not seed:
+            if seed is None:
                 return lib.est_dataset_shuffle(chain, buffer_size, 0)
-            turn = (seed + stage.turn * 0x9E3779B97F4A7C15) % 2**64  # another order when it is iterated again
+            turn = (fixed + stage.turn * 0x9E3779B97F4A7C15) % 2**64  # another order when it is iterated again
             return lib.est_dataset_shuffle(chain, buffer_size, turn or 1)
 
         return self._then(build)
@@ -500,7 +500,7 @@ class Dataset:
         components = model._components()
 
         def build(chain: Any, stage: _Stage) -> Any:
-            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), [], components)), Keep()
+            handle, keep = Handle(_Interleaved(apply, self.structure, self._order(), components)), Keep()
             stage.keep.append(handle)
             return lib.est_dataset_interleave(chain, lib.py_on_interleave, keep.options(
                 "est_interleave_options", cycle=cycle, block=block, workers=workers, user=handle.pointer,
@@ -547,8 +547,11 @@ class Dataset:
 
         return self._then(build)
 
+    def _new_graph(self) -> Graph:
+        return Graph()
+
     def _trace_inputs(self) -> tuple[Graph, list, Any]:
-        graph = Graph()
+        graph = self._new_graph()
         by_name = dict(self._components())
         inputs = []
         for name in self._names:
@@ -699,7 +702,6 @@ class _Interleaved(NamedTuple):
     apply: Callable
     form: Any
     order: list
-    keep: list  # functions of the datasets that were made
     components: list
 
     def failing(self, exception: BaseException) -> Dataset:
@@ -818,7 +820,7 @@ def _on_interleave(user: Any, fields: Any) -> Any:
     except BaseException as exception:  # noqa: B036 - comes out of the call that wants its first element
         pointer, keep = own.failing(exception)._finish()
     if keep:
-        own.keep.append(keep)
+        lend_to_dataset(pointer, keep)
     return pointer
 
 

@@ -26,7 +26,8 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from . import _nest, errors
-from ._lib import NULL, Handle, Keep, Use, callback, check, check_signals, ffi, lib, made, owned, running, text
+from ._lib import NULL, Handle, Keep, Use, callback, check, check_signals, ffi, forget_released, lend_to_dataset, lib, made
+from ._lib import owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape
 from .checkpoint import CheckpointReader, latest_checkpoint
 from .config import RunConfig
@@ -144,13 +145,17 @@ class _Model:
     def building(self, graphs: list[Graph] | None = None) -> Iterator[None]:
         """Around a call of C: the graphs that it builds go with it, unless they are to outlive it in `graphs`."""
         built: list[Graph] = [] if graphs is None else graphs
+        before = (self.form, self.ragged)
         self.graphs.append(built)
         try:
             yield
         finally:
             self.graphs.pop()
+            if self.graphs:  # a hook of another call has made this one
+                self.form, self.ragged = before
             if graphs is None:
                 _close(built)
+            forget_released()
 
     def features(self, model: Any, graph: Graph, mode: str) -> tuple[Any, Any]:
         """The nodes of features and labels, packed as the input has them."""
@@ -189,7 +194,7 @@ class _Model:
 
 
 def _close(graphs: list[Graph]) -> None:
-    for graph in graphs:
+    for graph in list(graphs):
         graph._close()
     graphs.clear()
 
@@ -206,7 +211,7 @@ def _call_with(function: Callable, required: dict[str, Any], optional: dict[str,
 def _on_model(model: Any, mode: int, params: Any) -> None:
     own = Handle.get(params)
     graph = Graph(_borrowed=lib.est_model_graph(model))
-    own.graphs[-1].append(graph)
+    graph._kept_in(own.graphs[-1])
     name = _MODES[int(mode)]
     features, labels = own.features(model, graph, name)
     parameters = inspect.signature(own.model_fn).parameters
@@ -297,7 +302,6 @@ class _Input:
             raise TypeError(f"input_fn is a function that returns a dataset, not {type(input_fn).__name__}")
         self.input_fn = input_fn
         self.own = own
-        self.datasets: list = []  # what C borrows of them
 
 
 @callback("py_on_input")
@@ -315,9 +319,10 @@ def _on_input(context: Any, user: Any, out: Any) -> None:
     dataset = result._as_input()
     own.form = dataset.structure
     own.ragged = {name for name, spec in dataset._components() if spec.ragged}
-    out[0], keep = dataset._finish(dataset._turns)
+    pointer, keep = dataset._finish(dataset._turns)
     dataset._turns += 1
-    given.datasets.extend([dataset, keep])
+    lend_to_dataset(pointer, [dataset, keep])
+    out[0] = pointer
 
 
 # --- specs ------------------------------------------------------------------------------------------------------------
@@ -642,7 +647,7 @@ class _Predictions(_Mapping):
 def _on_metrics(model: Any, user: Any) -> None:
     given = Handle.get(user)
     graph = Graph(_borrowed=lib.est_model_graph(model))
-    given.own.graphs[-1].append(graph)
+    graph._kept_in(given.own.graphs[-1])
     features, labels = given.own.features(model, graph, ModeKeys.EVAL)
     with graph.as_default():
         predictions: Any = _Predictions(model, graph)

@@ -69,6 +69,7 @@ class Graph:
         self._nodes: weakref.WeakSet | None = None
         self.raised: BaseException | None = None  # by an initializer; the next check raises it
         self.keep = Keep()  # what callbacks of this graph need
+        self._holder: list = []  # that has this graph, while C has it
         self.masks: dict = {}  # of results of layers, by node and output
         if _borrowed is not None:
             self._c = _borrowed
@@ -88,11 +89,21 @@ class Graph:
         finally:
             stack.pop()
 
+    def _kept_in(self, holder: list) -> None:
+        """Of a graph of C: stays in the list, and can be used, until C frees it."""
+        self._handle, self._holder = Handle(weakref.ref(self)), holder
+        holder.append(self)
+        lib.est_graph_keep(self._c, lib.py_on_graph_freed, self._handle.pointer)
+
     def _close(self) -> None:
         """Of a graph of C that is about to go: its nodes stand for none from now on."""
         for node in list(self._nodes or ()):
             node._c.graph = NULL
         self._c = None
+        for i, graph in enumerate(self._holder):
+            if graph is self:
+                del self._holder[i]
+                break
 
     def check(self) -> None:
         """Raises the first failure of an operation."""
@@ -293,6 +304,15 @@ class PlacedOperation:
 
     def __init__(self, name: str, op_type: str, device: str):
         self.name, self.type, self.device = name, op_type, device
+
+
+@ffi.def_extern(name="py_on_graph_freed")
+def _on_graph_freed(pointer: Any) -> None:
+    """Nobody may look at the nodes of a graph that C has freed, such as a model_fn has kept."""
+    handle = Handle._objects.get(int(ffi.cast("uintptr_t", pointer)))
+    graph = handle.value() if handle is not None else None
+    if graph is not None:
+        graph._close()
 
 
 @ffi.def_extern(name="py_on_device", error=NULL)

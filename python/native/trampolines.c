@@ -168,10 +168,10 @@ static est_exporter *py_exporter_create(void *user, const char *name)
     return &own->exporter;
 }
 
-/* --- arrays that the library is done with --------------------------------------------------------------------------
+/* --- objects that the library is done with --------------------------------------------------------------------------
  *
- * A tensor over the memory of a numpy array is freed by any thread, also by one that must not wait for the GIL or at
- * exit. Its number is put on a list, which Python empties when it makes the next one. */
+ * A tensor over the memory of a numpy array, and a dataset with functions of Python, are freed by any thread, also by
+ * one that must not wait for the GIL or at exit. The number of the object is put on a list, which Python empties. */
 
 static struct {
     pthread_mutex_t lock;
@@ -179,7 +179,7 @@ static struct {
     size_t          n, capacity;
 } released = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Out of memory: the array is kept for ever, which is the lesser evil. */
+/* Out of memory: the object is kept for ever, which is the lesser evil. */
 static void py_release(void *id)
 {
     pthread_mutex_lock(&released.lock);
@@ -205,6 +205,12 @@ static size_t py_released(uintptr_t *ids, size_t n)
     while (taken < n && released.n > 0) ids[taken++] = released.ids[--released.n];
     pthread_mutex_unlock(&released.lock);
     return taken;
+}
+
+/* Has the object of that number kept until the dataset is freed. */
+static est_status py_keep(est_dataset *dataset, uintptr_t id)
+{
+    return est_dataset_keep(dataset, py_release, (void *)id);
 }
 
 static est_status py_wrap(est_dtype dtype, est_shape shape, void *data, uintptr_t id, est_tensor **out)

@@ -15,7 +15,7 @@ import numpy as np
 
 import estoc
 import estoc.tf as tf
-from estoc import _lib, _tensor
+from estoc import _lib
 
 RARE = 100  # whole calls, with sessions and checkpoints of their own, once in so many iterations
 WARM = 0.2  # the part of the iterations after which nothing may grow
@@ -28,10 +28,10 @@ def resident():
 
 
 def live():
-    """What is alive: objects that C knows, arrays that C borrows, exceptions that wait, and all of Python's."""
+    """What is alive: objects that C knows, what C borrows, exceptions that wait, and all of Python's."""
     gc.collect()
-    _tensor._forget_released()
-    return {"handles": len(_lib.Handle._objects), "arrays": len(_tensor._wrapped), "exceptions": len(_lib._raised),
+    _lib.forget_released()
+    return {"handles": len(_lib.Handle._objects), "lent": len(_lib._lent), "exceptions": len(_lib._raised),
             "objects": len(gc.get_objects())}
 
 

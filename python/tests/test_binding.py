@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The binding itself: declarations, errors, callbacks that raise, signals, fork, logging, memory."""
+import dataclasses
 import gc
 import logging
 import os
@@ -8,12 +9,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
 
 import estoc
-from estoc import _lib, _tensor
+from estoc import _lib
 from estoc._lib import Handle, Keep, ffi, lib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -89,6 +91,13 @@ def test_a_wrong_graph_names_the_line_of_the_program():
         x + graph.placeholder("y", estoc.float32, [2, 4])
 
 
+def test_null_bytes_are_refused():
+    for call in (lambda: estoc.load_checkpoint("a\0b"), lambda: estoc.Graph().placeholder("a\0b", estoc.float32),
+                 lambda: estoc.Dataset.from_tensor_slices({"a\0b": [1.0]}).element_spec):
+        with pytest.raises(ValueError, match="has a null byte"):
+            call()
+
+
 # --- callbacks that raise: see test_callbacks.py ----------------------------------------------------------------------
 
 
@@ -111,6 +120,27 @@ def test_a_status_raised_in_a_callback_keeps_its_class(dataset, model_fn, tmp_pa
     hook.after_run = fail
     with pytest.raises(estoc.errors.DataLossError, match="^a torn page$"):
         estoc.Estimator(model_fn, tmp_path).train(lambda: dataset.batch(8), steps=2, hooks=[hook])
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise LookupError("no text")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    code: int
+
+
+@pytest.mark.parametrize("exception", [Silent(), Frozen(3), ValueError("a\0b"), ValueError("%s%n"), SystemExit(3)])
+def test_exceptions_of_every_make_come_out(exception):
+    def fail(x):
+        raise exception
+
+    for _ in range(2):
+        with pytest.raises(type(exception)) as caught:
+            list(estoc.Dataset.range(3).map(fail, element_spec=SPEC))
+        assert caught.value is exception
 
 
 def test_stop_iteration_of_a_function_does_not_end_a_dataset():
@@ -360,11 +390,19 @@ def test_iterators_and_graphs_do_not_grow():
             estoc.ops.add(array[:10], 1)
 
     gc.collect()
-    _tensor._forget_released()
-    wrapped = len(_tensor._wrapped)
+    lent = len(_lib._lent)
     steady(loop, 1500)
-    _tensor._forget_released()
-    assert len(_tensor._wrapped) == wrapped
+    assert len(_lib._lent) == lent
+
+
+def test_arrays_go_with_their_dataset():
+    array = np.zeros(1000, np.float32)
+    seen = weakref.ref(array)
+    rows = estoc.Dataset.from_tensor_slices(array).batch(10)
+    assert len(list(rows)) == 100
+    del array, rows
+    gc.collect()
+    assert seen() is None
 
 
 def test_calls_of_an_estimator_keep_nothing(dataset, model_fn, tmp_path):
@@ -384,6 +422,63 @@ def test_calls_of_an_estimator_keep_nothing(dataset, model_fn, tmp_path):
         return len(Handle._objects)
 
     assert calls() == calls()
+
+
+def test_what_an_evaluation_needs_goes_with_it(model_fn, tmp_path):
+    """An evaluator evaluates for days: inputs and graphs of what is over are not kept until the call returns."""
+    inputs, graphs, alive = [], [], []
+
+    def model(features, labels, mode, params):
+        spec = model_fn(features, labels, mode, params)
+        graphs.append(weakref.ref(spec.loss.graph))
+        return spec
+
+    def rows(n):
+        array = np.full((n, 3), len(inputs), np.float32)
+        inputs.append(weakref.ref(array))
+        dataset = estoc.Dataset.from_tensor_slices(({"x": array}, np.zeros(n, np.int64)))
+        return dataset.map(lambda x, y: (x, y)).batch(8)
+
+    def evaluated():
+        gc.collect()
+        alive.append((sum(ref() is not None for ref in inputs), sum(ref() is not None for ref in graphs)))
+        return rows(16)
+
+    estimator = estoc.Estimator(model, tmp_path, config=estoc.RunConfig(save_checkpoints_steps=1))
+    estoc.train_and_evaluate(estimator, estoc.TrainSpec(lambda: rows(64), max_steps=6),
+                             estoc.EvalSpec(evaluated, steps=None, throttle_secs=0))
+    assert len(alive) > 5 and set(alive[1:]) == {(1, 1)}  # those of the training
+
+
+def test_nodes_of_a_model_that_is_over_are_refused(dataset, model_fn, tmp_path):
+    """The evaluation's graph, which is checked before the training, is gone when the training begins."""
+    kept = []
+
+    def model(features, labels, mode, params):
+        spec = model_fn(features, labels, mode, params)
+        kept.append(spec.loss)
+        return spec
+
+    class Later(estoc.Hook):
+        def begin(self, loop):
+            kept[-1] + 1.0
+
+    estimator = estoc.Estimator(model, tmp_path)
+    with pytest.raises(RuntimeError, match="exists only during the call"):
+        estoc.train_and_evaluate(estimator, estoc.TrainSpec(lambda: dataset.batch(8), 2, hooks=[Later()]),
+                                 estoc.EvalSpec(lambda: dataset.batch(8), None))
+
+
+def test_datasets_of_interleave_do_not_grow():
+    rows = estoc.Dataset.range(10**6).interleave(lambda n: estoc.Dataset.range(2).map(lambda x: x, SPEC))
+    iterator = iter(rows)
+    for _ in range(20):
+        next(iterator)
+    objects = len(Handle._objects)
+    for _ in range(200):
+        next(iterator)
+    gc.collect()
+    assert len(Handle._objects) <= objects + 4
 
 
 def test_failures_do_not_grow():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptions of clusters, resolvers and servers."""
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,8 @@ import pytest
 import estoc
 import estoc.tf as tf
 from estoc.cluster import free_port
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def test_cluster_spec_is_tensorflows():
@@ -128,3 +131,98 @@ def test_a_program_ends_with_servers_running():
                "cluster = estoc.LocalCluster(ps=1, workers=1)\nprint('DONE')\n")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stdout == "DONE\n" and done.stderr == ""
+
+
+TASK_IN_C = """
+#include <estoc/estoc.h>
+#include <stdio.h>
+
+static int runs;
+
+static est_status count(est_hook *hook, est_loop *loop)
+{
+    (void)hook, (void)loop;
+    runs++;
+    return EST_OK;
+}
+
+static est_status input(const est_input_context *context, void *user, est_dataset **out)
+{
+    float       xs[] = { 0, 1, 2, 3 }, ys[] = { 1, 3, 5, 7 };
+    est_tensor *x = NULL, *y = NULL;
+    est_status  status = est_tensor_f32(EST_SHAPE(4, 1), xs, &x);
+
+    (void)context, (void)user;
+    if (status == EST_OK) status = est_tensor_f32(EST_SHAPE(4, 1), ys, &y);
+    if (status == EST_OK) {
+        est_dataset *d = est_dataset_slices(EST_NAMED_TENSORS({ "x", x }, { "label", y }));
+        status = est_dataset_finish(est_dataset_batch(est_dataset_repeat(d, EST_FOREVER), 4, NULL), out);
+    }
+    est_tensor_free(x);
+    est_tensor_free(y);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    est_columns   *columns   = est_columns_create();
+    est_estimator *estimator = NULL;
+    est_hook       hook      = EST_HOOK(.after_run = count);
+    est_status     status    = est_linear_regressor(
+        EST_CANNED(.columns   = EST_COLUMN_LIST(est_numeric_column(columns, "x", NULL)),
+                   .optimizer = { .value = est_sgd(0.01) },
+                   .config    = EST_RUN_CONFIG(.model_dir = argv[argc - 1], .seed = 1)), &estimator);
+
+    if (status == EST_OK) {
+        status = est_train_and_evaluate(
+            estimator, EST_TRAIN_SPEC(.input_fn = input, .max_steps = 400, .hooks = EST_HOOKS(&hook)),
+            EST_EVAL_SPEC(.input_fn = input, .steps = 1), NULL);
+    }
+    if (status != EST_OK) fprintf(stderr, "%s\\n", est_error_message());
+    printf("%d\\n", runs);
+    est_estimator_free(estimator);
+    est_columns_free(columns);
+    return est_exit_code(status);
+}
+"""
+CHIEF = """
+import sys, time
+import numpy as np, estoc
+
+class WaitForTheWorker(estoc.Hook):
+    def after_run(self, loop):
+        end = time.monotonic() + 60
+        while loop.runs == 5 and loop.read("global_step") <= 5:
+            assert time.monotonic() < end, "the worker makes no steps"
+
+rows = estoc.Dataset.from_tensor_slices(({"x": np.float32([[0], [1], [2], [3]])}, np.float32([[1], [3], [5], [7]])))
+estimator = estoc.LinearRegressor([estoc.feature_column.numeric_column("x")], sys.argv[1],
+                                  optimizer=estoc.optimizers.SGD(0.01), config=estoc.RunConfig(seed=1))
+metrics, _ = estoc.train_and_evaluate(
+    estimator, estoc.TrainSpec(lambda: rows.repeat().batch(4), 400, hooks=[WaitForTheWorker()]),
+    estoc.EvalSpec(lambda: rows.batch(4), None))
+print(int(metrics["global_step"]), float(metrics["average_loss"]))
+"""
+
+
+def test_tasks_in_c_and_in_python_are_one_cluster(tmp_path):
+    package = os.path.dirname(estoc.__file__)
+    library = next(os.path.join(package, name) for name in os.listdir(package) if name.startswith("libestoc.so"))
+    (tmp_path / "task.c").write_text(TASK_IN_C)
+    subprocess.run([os.environ.get("CC", "cc"), "-std=c17", "-I", os.path.join(ROOT, "include"), tmp_path / "task.c",
+                    library, "-Wl,--allow-shlib-undefined", "-Wl,-rpath," + package, "-o", tmp_path / "task"], check=True)
+    jobs = {job: [f"localhost:{free_port()}"] for job in ("chief", "worker", "ps")}
+    tasks = {}
+    for job, command in (("ps", [tmp_path / "task"]), ("worker", [tmp_path / "task"]),
+                         ("chief", [sys.executable, "-c", CHIEF])):
+        config = json.dumps({"cluster": jobs, "task": {"type": job, "index": 0}})
+        tasks[job] = subprocess.Popen([*command, tmp_path / "model"], text=True, stdout=subprocess.PIPE,
+                                      env={**os.environ, "TF_CONFIG": config})
+    try:
+        said = {job: task.communicate(timeout=100)[0] for job, task in tasks.items()}
+    finally:
+        for task in tasks.values():
+            task.kill()
+    assert [task.returncode for task in tasks.values()] == [0, 0, 0]
+    steps, loss = said["chief"].split()
+    assert int(steps) == 400 and float(loss) < 0.5 and int(said["worker"]) > 0 and int(said["ps"]) == 0

@@ -484,3 +484,23 @@ def test_nodes_of_a_model_are_refused_after_its_call(dataset, model_fn, tmp_path
         estimator.evaluate(lambda: dataset.batch(8))
         kept["x"] + 1
     assert len(list(predictions)) == 199
+
+
+def test_input_fn_is_called_once_for_each_evaluation(dataset, model_fn, tmp_path):
+    """The input that is checked before the training is that of the first evaluation, also if a hook reads another."""
+    calls = []
+
+    class Predicts(estoc.Hook):
+        def after_run(self, loop):
+            if loop.runs == 2:
+                next(estimator.predict(lambda: dataset.map(lambda x, y: {"x": x["x"], "z": y}).batch(8)))
+
+    def rows(mode):
+        calls.append(mode)
+        return dataset.batch(8).repeat() if mode == estoc.ModeKeys.TRAIN else dataset.batch(20)
+
+    estimator = estoc.Estimator(model_fn, tmp_path, config=estoc.RunConfig(save_checkpoints_steps=2))
+    metrics, _ = estoc.train_and_evaluate(estimator, estoc.TrainSpec(rows, 6, hooks=[Predicts()]),
+                                          estoc.EvalSpec(rows, None, throttle_secs=0))
+    assert int(metrics["global_step"]) == 6
+    assert calls == [estoc.ModeKeys.TRAIN] + [estoc.ModeKeys.EVAL] * 3

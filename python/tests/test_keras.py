@@ -912,3 +912,127 @@ def test_data_sets_that_keras_keeps(tmp_path, monkeypatch):
             pickle.dump({b"data": np.arange(3072, dtype=np.int64).astype(np.uint8)[None], b"labels": [7]}, file)
     (images, labels), (test, _) = cifar10.load_data()
     assert images.shape == (5, 32, 32, 3) and labels.tolist() == [[7]] * 5 and test[0, 1, 2].tolist() == [34, 34, 34]
+
+
+class Seen(tf.keras.callbacks.Callback):
+    """Notes which of its methods are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def on_test_begin(self, logs=None):
+        self.calls.append("test begin")
+
+    def on_test_batch_begin(self, batch, logs=None):
+        self.calls.append(batch)
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.calls.append(sorted(logs))
+
+    def on_test_end(self, logs=None):
+        self.calls.append("test end")
+
+    def on_predict_begin(self, logs=None):
+        super().on_predict_begin(logs)
+        self.calls.append("predict begin")
+
+    def on_predict_end(self, logs=None):
+        self.calls.append("predict end")
+
+
+class OwnTestStep(tf.keras.Sequential):
+    __test__ = False  # for pytest
+
+    def test_step(self, data):
+        return super().test_step(data)
+
+
+@pytest.mark.parametrize("kind, logs", [(tf.keras.Sequential, []), (OwnTestStep, ["loss"])])
+def test_callbacks_of_evaluate_and_predict(kind, logs, capsys):
+    x, y, seen = np.ones((6, 3), np.float32), np.ones((6, 1), np.float32), Seen()
+    model = kind([tf.keras.layers.Dense(1, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    model.stop_training = True  # as an earlier fit may have left it
+    model.evaluate(x, y, batch_size=3, verbose=0, callbacks=[seen])
+    assert seen.calls == ["test begin", 0, logs, 1, logs, "test end"]
+    assert capsys.readouterr().out == ""
+    model.evaluate(x, y, batch_size=3)
+    assert capsys.readouterr().out.startswith("2/2 [")
+    seen.calls.clear()
+    model.predict(x, verbose=0, callbacks=[seen, tf.keras.callbacks.LambdaCallback(
+        on_predict_end=lambda logs: seen.calls.append("lambda"))])
+    assert seen.calls == ["predict begin", "predict end", "lambda"]
+
+    class Batches(tf.keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            raise AssertionError
+
+    with pytest.warns(UserWarning, match="predict does not call on_predict_batch_begin"):
+        model.predict(x, verbose=0, callbacks=[Batches()])
+
+
+def test_callbacks_that_say_what_they_do(tmp_path, capsys):
+    x, y = np.ones((6, 3), np.float32), np.ones((6, 1), np.float32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,), kernel_initializer="zeros")])
+    model.compile("sgd", "mse")
+    callbacks = [tf.keras.callbacks.LearningRateScheduler(lambda epoch: (0.1, 9.0)[epoch], verbose=1),
+                 tf.keras.callbacks.ModelCheckpoint(tmp_path / "w", "loss", 1, True, True)]
+    model.fit(x, y, epochs=2, verbose=0, callbacks=callbacks + [
+        tf.keras.callbacks.ModelCheckpoint(tmp_path / "e{epoch}", verbose=1, save_weights_only=True)])
+    out = capsys.readouterr().out
+    assert "Epoch 1: LearningRateScheduler setting learning rate to 0.1." in out
+    assert f"Epoch 1: loss improved from inf to 1.00000, saving model to {tmp_path}/w" in out
+    assert f"Epoch 2: saving model to {tmp_path}/e2" in out
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda: tf.keras.metrics.AUC(unknown=False), TypeError),
+    (lambda: tf.keras.metrics.AUC(from_logits=True), NotImplementedError),
+    (lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]).summary(unknown=1), TypeError),
+    (lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]).summary(layer_range=["a"]),
+     NotImplementedError),
+    (lambda: tf.keras.Model(tf.keras.Input((2,)), [], unknown=1), TypeError),
+    (lambda: tf.keras.initializers.Ones()((2, 2), partition_shape=(1, 1)), TypeError),
+    (lambda: tf.keras.layers.TextVectorization(encoding="latin-1"), NotImplementedError),
+    (lambda: tf.keras.layers.Layer().add_loss(1.0, unknown=1), TypeError),
+    (lambda: tf.keras.layers.Layer().add_metric(1.0, "a", unknown=1), TypeError),
+    (lambda: tf.group(unknown=1), TypeError),
+])
+def test_arguments_that_nobody_reads_are_refused(call, error):
+    with pytest.raises(error):
+        call()
+
+
+class OwnTrainStep(OwnTestStep):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+@pytest.mark.parametrize("kind", [tf.keras.Sequential, OwnTestStep, OwnTrainStep])
+def test_weighted_metrics(kind):
+    random = np.random.RandomState(0)
+    x, y, weight = random.randn(8, 3).astype("f4"), random.randn(8, 1).astype("f4"), np.linspace(0, 3, 8).astype("f4")
+    model = kind([tf.keras.layers.Dense(1, input_shape=(3,))])
+    model.compile(tf.keras.optimizers.SGD(0.0), "mse", metrics=["mae"], weighted_metrics=["mse"])
+    error = (model.predict(x, verbose=0) - y)[:, 0]
+    want = {"loss": (weight * error ** 2).mean(), "mae": np.abs(error).mean(),
+            "mse": (weight * error ** 2).sum() / weight.sum()}
+    assert model.evaluate(x, y, sample_weight=weight, verbose=0, return_dict=True) == pytest.approx(want, rel=1e-5)
+    history = model.fit(x, y, sample_weight=weight, verbose=0, batch_size=8).history
+    assert {name: values[0] for name, values in history.items()} == pytest.approx(want, rel=1e-5)
+
+
+def test_class_weights_name_all_classes():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+    model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.raises(ValueError, match="keys from 0 to one less than the number of classes"):
+        model.fit(np.ones((2, 2), np.float32), np.array([0, 2]), class_weight={0: 1.0, 2: 3.0}, verbose=0)
+
+
+def test_arguments_without_effect_warn(tmp_path):
+    with pytest.warns(UserWarning, match="no profile is written"):
+        tf.keras.callbacks.TensorBoard(tmp_path, profile_batch=2)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+    with pytest.warns(UserWarning, match="whether they are trainable"):
+        model.summary(show_trainable=True, print_fn=lambda line: None)

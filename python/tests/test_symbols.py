@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What exists of TensorFlow's names: the generated table is current, and what is not there says so in every module."""
+import ast
 import functools
 import importlib.machinery
 import importlib.util
@@ -99,3 +100,86 @@ def test_every_module_names_the_nearest():
 def test_refusals_have_a_reason(name, reason):
     with pytest.raises(AttributeError, match=reason):
         resolve(name)
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+#: Parameters that may be left unread, since no value of them changes a result.
+HINTS = set("""
+name description shared_name
+num_parallel_calls num_parallel_reads num_threads reader_num_threads parser_num_threads parallel_iterations deterministic
+sloppy sloppy_ordering buffer_size buffer_output_elements prefetch_input_elements max_queue max_queue_size flush_secs
+flush_millis workers use_multiprocessing steps_per_execution jit_compile reduce_retracing device_policy execution_mode
+experimental_compile experimental_use_pfor experimental_relax_shapes experimental_follow_type_hints experimental_implements
+experimental_attributes experimental_autograph_options experimental_trackable experimental_priority
+experimental_device_ordinal options caching_device use_locking use_resource colocate_gradients_with_ops
+gate_gradients aggregation_method merge_devices reduce_to_device bytes_per_string accept_options
+read_value stateful stable shift
+meta_graph_suffix write_meta_graph strip_default_attrs save_debug_info save_graph_def save_traces clear_devices graph
+graph_def checkpoint_format_version write_version sharded restore_sequentially save_relative_paths write_graph
+show_dataflow show_memory cuda_only min_cuda_compute_capability
+""".split())
+#: Others, and why.
+UNREAD = {
+    "logs batch": "of a callback to override",
+    "run_context": "of a hook to override",
+    "session": "variables have values without one",
+    "mask inputs input_shape training args named": "of a layer to override, or that has no use for it",
+    "x": "of a step to override",
+    "dtype verify_shape": "initializers are told the dtype and the shape by the variable",
+    "synchronization aggregation collections values": "variables, and names, are the same with any of them",
+    "expand_composites output_classes output_shape": "there are no composites, and shapes are known",
+    "estimator": "early stopping reads the results of the model that it is a hook of",
+    "ema_momentum ema_overwrite_frequency": "of use_ema, which is refused",
+    "embeddings_metadata": "of embeddings_freq, which is refused",
+    "compression": "of a snapshot, whose file is read by this package alone",
+    "verbose": "EarlyStopping and ReduceLROnPlateau always write to the log",
+    "seed": "of Dropout: see docs/python.md",
+    "stop_grace_period_secs": "of monitored sessions, which wait for no threads",
+    "config": "of enable_eager_execution",
+    "dynamic": "a call that cannot be traced raises",
+    "vocabulary_dtype": "integers are integers",
+    "batch_size": "adapt reads all rows at once, and first states are known by their inputs",
+    "target_column": "the name of the labels, which have none",
+    "archive_format": "shutil finds it out by the name",
+    "safe_mode": "files of models name functions and have no code",
+    "custom_objects checkpoint_format": "of model_to_estimator, which is given a model, and writes what Estimators write",
+    "saver": "the session's variables are written",
+    "filename": "of a Saver: save and restore name the file",
+    "validate_shape": "assign refuses another shape",
+}
+
+
+def unread_parameters(path):
+    """(function, parameter) of what no line of a public function reads."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+
+    def functions(node, prefix):
+        for child in node.body:
+            if isinstance(child, ast.ClassDef):
+                yield from functions(child, f"{prefix}{child.name}.")
+            elif isinstance(child, ast.FunctionDef) and (
+                    not child.name.startswith("_") or child.name in ("__init__", "__new__", "__call__")):
+                yield prefix + child.name, child
+
+    for name, function in functions(tree, ""):
+        body = [line for line in function.body if not isinstance(line, (ast.Expr, ast.Pass, ast.Raise)) or isinstance(
+            line, ast.Expr) and not isinstance(line.value, ast.Constant)]
+        if name.startswith("_") or not body:  # to override, or refused
+            continue
+        read = {item.id for line in function.body for item in ast.walk(line) if isinstance(item, ast.Name)}
+        given = function.args
+        for item in [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]:
+            if item is not None and item.arg not in read | {"self", "cls"}:
+                yield name, item.arg
+
+
+def test_every_parameter_is_read():
+    """An argument that is taken and changes nothing is the worst kind of difference."""
+    allowed = HINTS | {word for words in UNREAD for word in words.split()}
+    top = os.path.dirname(tf.__file__)
+    found = [(os.path.relpath(os.path.join(folder, file), top), *one) for folder, _, files in os.walk(top)
+             for file in files if file.endswith(".py") for one in unread_parameters(os.path.join(folder, file))]
+    assert not [one for one in found if one[-1] not in allowed]
+    assert allowed <= {one[-1] for one in found}, "a word of the tables has no use any more"

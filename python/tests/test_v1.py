@@ -2,6 +2,7 @@
 """tf.compat.v1: graphs, sessions, variables, iterators, hooks and savers, beside the values of TensorFlow."""
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -414,3 +415,39 @@ def test_tf_summary(tmp_path):
     assert entries["loss"] == (3, "scalar") and entries["h"] == (4, "histogram") and entries["t"] == (4, "text")
     assert any(kind == "image" for _, kind in entries.values())
     tf.summary.experimental.set_step(None)
+
+
+def test_a_coordinator_waits_no_longer_than_its_grace():
+    coordinator, end = tf.train.Coordinator(), threading.Event()
+    stuck = threading.Thread(target=end.wait, name="stuck", daemon=True)
+    asks = threading.Thread(target=coordinator.request_stop)
+    stuck.start()
+    asks.start()
+    with pytest.raises(RuntimeError, match="threads still running: stuck"):
+        coordinator.join([stuck, asks], stop_grace_period_secs=0)
+    coordinator.join([stuck], stop_grace_period_secs=0, ignore_live_threads=True)
+    end.set()
+    coordinator.join([stuck])
+
+
+def test_shapes_that_are_not_those_of_values_are_refused():
+    with tf.Graph().as_default():
+        assert v1.placeholder_with_default(np.zeros((1, 2)), [1, 2]).shape == (1, 2)
+        with pytest.raises(NotImplementedError, match="placeholder_with_default"):
+            v1.placeholder_with_default(np.zeros((1, 2)), [None, 2])
+        assert v1.Variable([1.0, 2.0], shape=[2]).shape == (2,)
+        with pytest.raises(NotImplementedError, match="a variable has the shape of its value"):
+            v1.Variable([1.0, 2.0], shape=[5])
+
+
+def test_a_scaffold_that_changes_something_is_refused():
+    with tf.Graph().as_default():
+        w = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
+        plain = v1.train.Scaffold(v1.global_variables_initializer(), local_init_op=tf.group(
+            v1.local_variables_initializer(), v1.tables_initializer()))
+        with v1.train.MonitoredTrainingSession(scaffold=plain) as session:
+            assert session.run(w).tolist() == [0, 0]
+        more = tf.group(v1.global_variables_initializer(), w.assign([1.0, 2.0]))
+        for scaffold in (v1.train.Scaffold(more), v1.train.Scaffold(local_init_op=more)):
+            with pytest.raises(NotImplementedError, match="scaffold: one with functions of its own"):
+                v1.train.MonitoredTrainingSession(scaffold=scaffold)

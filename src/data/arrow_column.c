@@ -315,9 +315,9 @@ static bool is_null(const struct ArrowArray *array, int64_t i)
     return ((valid[i / 8] >> (i % 8)) & 1) == 0;
 }
 
-static bool has_nulls(const struct ArrowArray *array, int64_t first, int64_t n)
+bool est_arrow_has_nulls(const struct ArrowArray *array, int64_t first, int64_t n)
 {
-    const uint8_t *valid = array->buffers[0];
+    const uint8_t *valid = array->n_buffers > 0 && array->buffers != NULL ? array->buffers[0] : NULL;
 
     if (valid == NULL || array->null_count == 0) return false;
     for (int64_t i = first; i < first + n; i++) {
@@ -387,6 +387,16 @@ static est_status check_string(const est_arrow_type *type, const struct ArrowArr
     return EST_OK;
 }
 
+/* So that places in it can be computed. */
+static est_status check_fixed_string(const est_arrow_type *type, const struct ArrowArray *array)
+{
+    int64_t bytes;
+
+    if (!__builtin_mul_overflow(array->offset + array->length, type->size, &bytes)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "its array has %" PRId64 " strings of %" PRId64 " bytes", array->length,
+                    type->size);
+}
+
 static est_status check_view(const struct ArrowArray *array)
 {
     if (array->n_buffers > 3 && array->buffers[array->n_buffers - 1] == NULL) {
@@ -428,6 +438,7 @@ static est_status begin_array(const est_arrow_column *column, est_arrow_type *ty
     EST_TRY(check_buffers(type, array));
     if (type->kind == EST_ARROW_STRING) EST_TRY(check_string(type, array));
     if (type->kind == EST_ARROW_VIEW) EST_TRY(check_view(array));
+    if (type->kind == EST_ARROW_FIXED_STRING) EST_TRY(check_fixed_string(type, array));
     EST_TRY(begin_children(column, type, array));
     if ((array->dictionary != NULL) != (type->dictionary != NULL)) {
         return est_fail(EST_INVALID_ARGUMENT, "its array %s a dictionary, unlike its type",
@@ -477,7 +488,7 @@ static bool put_null(reader *r, int64_t i, void *out)
 /* Replaces nulls by their value. */
 static bool put_nulls(reader *r, const struct ArrowArray *array, int64_t first, int64_t n, void *out)
 {
-    if (!has_nulls(array, first, n)) return true;
+    if (!est_arrow_has_nulls(array, first, n)) return true;
     for (int64_t i = 0; i < n; i++) {
         if (is_null(array, first + i) && !put_null(r, i, out)) return false;
     }
@@ -662,7 +673,7 @@ static bool read_fixed_list(reader *r, const est_arrow_type *type, const struct 
     size_t  row  = (size_t)type->count * est_dtype_size(type->dtype);
     int64_t from = (array->offset + first) * type->size;
 
-    if (!has_nulls(array, first, n)) {
+    if (!est_arrow_has_nulls(array, first, n)) {
         if (read_values(r, type->item, array->children[0], from, n * type->size, out)) return true;
         r->at /= type->size;
         return false;
@@ -725,7 +736,7 @@ static const char *view_of(const est_arrow_type *type, const struct ArrowArray *
 {
     const char *data;
 
-    if (n == 0 || has_nulls(array, first, n)) return NULL;
+    if (n == 0 || est_arrow_has_nulls(array, first, n)) return NULL;
     if (type->kind == EST_ARROW_FIXED_LIST) {
         return view_of(type->item, array->children[0], (array->offset + first) * type->size, n * type->size);
     }

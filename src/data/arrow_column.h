@@ -86,6 +86,9 @@ void                      est_arrow_column_clear(est_arrow_column *column);
 /* Sets the value of nulls; `text` NULL: by the rule. Copies nothing. */
 EST_MUST_CHECK est_status est_arrow_column_set_nulls(est_arrow_column *column, est_arrow_nulls nulls, const char *text);
 
+/* Whether one of the values [first, first + n) of an array is null; its validity buffer, if it has one, is believed. */
+bool est_arrow_has_nulls(const struct ArrowArray *array, int64_t first, int64_t n);
+
 /* Takes the array of a new record batch, of which `rows` rows will be read: checks it, and decodes its dictionary. It
  * stays borrowed until the next. */
 EST_MUST_CHECK est_status est_arrow_column_begin(est_arrow_column *column, const struct ArrowArray *array,

@@ -216,6 +216,9 @@ static est_status check_batch(const arrow_iter *iter, const struct ArrowArray *a
         return est_fail(EST_INVALID_ARGUMENT, "an Arrow record batch has %" PRId64 " rows that are null",
                         array->null_count);
     }
+    if (est_arrow_has_nulls(array, 0, array->length)) { /* they were not counted */
+        return est_fail(EST_INVALID_ARGUMENT, "an Arrow record batch has rows that are null");
+    }
     for (int i = 0; i < iter->base.dataset->n_components; i++) {
         est_arrow_column *column = &iter->columns[i];
 

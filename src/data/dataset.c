@@ -25,6 +25,7 @@ static void dataset_destroy(est_dataset *dataset)
     if (owns && dataset->stage->free != NULL) dataset->stage->free(dataset);
     for (int i = 0; i < EST_STAGE_INPUTS_MAX; i++) est_dataset_free(dataset->input[i]);
     est_dataset_free(dataset->original);
+    for (const est_kept *k = dataset->kept; k != NULL; k = k->next) k->release(k->user);
     est_arena_free(dataset->arena);
     est_free(dataset);
 }
@@ -42,6 +43,20 @@ est_dataset *est_dataset_ref(const est_dataset *dataset)
     if (dataset == NULL || dataset == &no_memory) return shared;
     est_refcount_add(&shared->refs);
     return shared;
+}
+
+est_status est_dataset_keep(est_dataset *dataset, void (*release)(void *user), void *user)
+{
+    est_kept *k;
+
+    EST_REQUIRE(dataset);
+    EST_REQUIRE(release);
+    if (!est_dataset_sound(dataset)) return est_error_raise(dataset->error);
+    k = est_arena_alloc(dataset->arena, sizeof *k);
+    if (k == NULL) return est_no_memory();
+    *k            = (est_kept){ dataset->kept, release, user };
+    dataset->kept = k;
+    return EST_OK;
 }
 
 /* The first of the inputs that cannot be built upon. */

@@ -137,6 +137,13 @@ struct est_stage {
     int64_t (*batch_size)(const est_dataset *dataset);
 };
 
+/* What est_dataset_keep was given. */
+typedef struct est_kept {
+    struct est_kept *next;
+    void (*release)(void *user);
+    void *user;
+} est_kept;
+
 struct est_dataset {
     const est_stage *stage; /* NULL: the chain failed, and `error` says how */
     est_refcount     refs;
@@ -149,6 +156,7 @@ struct est_dataset {
     bool             endless;  /* as its inputs are, unless the stage's constructor says otherwise */
     bool             varies;   /* the stage's order, inputs aside, is another one in every process */
     est_error       *error;    /* in the arena */
+    est_kept        *kept;     /* in the arena */
 };
 
 /* How a stage's constructor works:

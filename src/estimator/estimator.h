@@ -94,7 +94,8 @@ typedef struct est_train_call {
     /* The evaluation of this training, in this or another task; it is checked before the first step. NULL: none, as
      * with est_train. */
     const est_eval_spec *eval;
-    const est_dir_lock  *held; /* the caller's lock of the model directory; NULL: the training takes it */
+    est_dataset        **checked; /* gets the input of evaluations that was checked; NULL: it is freed */
+    const est_dir_lock  *held;    /* the caller's lock of the model directory; NULL: the training takes it */
 
     /* Called after the training by the task that leads, for its final evaluation: the job has ended for all others, the
      * memory of the training is freed, and the directory is still locked. If the process dies in it, its next start
@@ -113,6 +114,8 @@ bool est_is_in_memory_evaluator(const est_hook *hook);
 typedef struct est_evaluate_call {
     est_session *from; /* of the training of this model: supplies the variables instead of a checkpoint */
     est_pin     *pin;  /* checkpoint_path is a directory; pins the checkpoint that is evaluated */
+    /* An input to take, which is NULL afterwards. NULL, or one that is NULL: input_fn is called. */
+    est_dataset **input;
 
     /* Called after the metrics are saved. Of several workers that evaluate one model only the first calls it, and the
      * others wait until it returns: if the first is lost, they evaluate again with it. The metrics are borrowed. NULL:

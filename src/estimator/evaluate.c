@@ -346,8 +346,14 @@ static est_status prepare(evaluation *e)
     const est_evaluate_options *options   = e->options;
 
     est_estimator_log_input(estimator, EST_EVAL);
-    EST_TRY(est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
-                                estimator->config.seed, &e->input));
+    if (e->call.input != NULL) {
+        e->input       = *e->call.input;
+        *e->call.input = NULL;
+    }
+    if (e->input == NULL) {
+        EST_TRY(est_estimator_input(estimator, EST_EVAL, options->input_fn, options->input_user, estimator->config.seed,
+                                    estimator->config.seed, &e->input));
+    }
     if (options->steps <= 0 && est_dataset_endless(e->input)) {
         est_log_warn(
             "the input of the evaluation repeats for ever, and steps is not set; only a hook or a signal will end "

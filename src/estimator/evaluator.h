@@ -18,6 +18,7 @@ typedef struct est_evaluator {
     est_estimator        *estimator;
     const est_train_spec *train;
     const est_eval_spec  *eval;
+    est_dataset          *checked; /* before the training, for the first evaluation, as input_fn may be slow */
     char                  seen[EST_CHECKPOINT_PATH_MAX]; /* the latest checkpoint at the time of the last evaluation */
     est_pin               pin;                     /* the evaluated checkpoint; older than `seen` if that is damaged */
     est_metrics          *metrics;                 /* results of the last evaluation; NULL: none yet */

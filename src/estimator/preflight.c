@@ -302,6 +302,10 @@ est_status est_preflight_training(const est_training *t)
     if (t->call.eval == NULL && !est_any_stop_rule(p.hooks)) return EST_OK;
     status = t->call.eval != NULL ? check_evaluation(&p) : check_hooks(&p, t->input);
     if (status == EST_OK) status = est_stop_check(t);
+    if (status == EST_OK && t->call.checked != NULL) {
+        *t->call.checked = p.input;
+        p.input          = NULL;
+    }
     clear(&p);
     return status;
 }

@@ -172,7 +172,9 @@ est_status est_evaluator_evaluate(est_evaluator *e, est_metrics **out)
         EST_EVALUATE_OPTIONS(.input_fn = e->eval->input_fn, .input_user = e->eval->input_user, .steps = e->eval->steps,
                              .name = e->eval->name, .hooks = e->eval->hooks,
                              .checkpoint_path = e->estimator->model_dir),
-        &(est_evaluate_call){ .pin = &e->pin, .then = chiefs ? export_across_workers : NULL, .user = e }, out);
+        &(est_evaluate_call){
+            .pin = &e->pin, .input = &e->checked, .then = chiefs ? export_across_workers : NULL, .user = e },
+        out);
 }
 
 /* Evaluates the latest checkpoint unless it was the last one; *evaluated says whether it did. `final`: training is
@@ -324,8 +326,9 @@ static est_status run_locked(est_evaluator *e, const est_dir_lock *lock)
     if (listeners == NULL) return est_no_memory();
     for (int i = 0; i < n; i++) listeners[i] = e->train->saving_listeners.data[i];
     listeners[n] = &local.listener;
-    status       = est_evaluator_train(e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
-                                       &(est_train_call){ .spec = "train spec", .eval = e->eval, .held = lock });
+    status       = est_evaluator_train(
+              e, e->train->hooks, (est_saving_listeners){ listeners, n + 1 },
+              &(est_train_call){ .spec = "train spec", .eval = e->eval, .checked = &e->checked, .held = lock });
     est_free(listeners);
     return status;
 }
@@ -664,6 +667,7 @@ est_status est_train_and_evaluate(est_estimator *estimator, const est_train_spec
     } else {
         status = est_evaluator_train_with_others(&e);
     }
+    est_dataset_free(e.checked); /* no checkpoint was evaluated */
     if (status != EST_OK || out == NULL) est_metrics_free(e.metrics);
     if (status == EST_OK && out != NULL) *out = e.metrics;
     if (!estimator->config.no_signals) est_signals_release(status);

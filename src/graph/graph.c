@@ -77,21 +77,27 @@ void est_graph_free(est_graph *graph)
     est_free(graph->nodes);
     est_map_clear(&graph->names);
     est_reuse_clear(graph);
-    for (const kept_object *k = graph->kept; k != NULL; k = k->next) k->release(k->object);
+    for (const kept_object *k = graph->kept; k != NULL; k = k->next) k->release(k->user);
     est_arena_free(graph->arena);
     est_free(graph);
 }
 
-void est_graph_keep(est_graph *graph, void *object, void (*release)(void *object))
+void est_graph_keep(est_graph *graph, void (*release)(void *user), void *user)
 {
-    kept_object *k = est_arena_alloc(graph->arena, sizeof *k);
+    kept_object *k;
 
-    if (k == NULL) {
-        (void)est_graph_poison(graph, est_no_memory());
-        release(object);
+    if (release == NULL) return;
+    if (graph == NULL) {
+        release(user);
         return;
     }
-    *k          = (kept_object){ graph->kept, object, release };
+    k = est_arena_alloc(graph->arena, sizeof *k);
+    if (k == NULL) {
+        (void)est_graph_poison(graph, est_no_memory());
+        release(user);
+        return;
+    }
+    *k          = (kept_object){ graph->kept, release, user };
     graph->kept = k;
 }
 
@@ -398,6 +404,13 @@ const est_node_def *est_def(est_node node)
 est_arena *est_graph_arena(const est_graph *graph)
 {
     return graph->arena;
+}
+
+void est_graph_set_seed(est_graph *graph, uint64_t seed)
+{
+    if (graph == NULL) return;
+    graph->seed    = seed;
+    graph->n_seeds = 0;
 }
 
 uint64_t est_graph_seed(const est_graph *graph)

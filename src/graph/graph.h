@@ -219,9 +219,6 @@ void      est_graph_restore_after(est_graph *graph, est_nodes after);
 /* The current scope, "" or "a/b/". Borrowed until the graph is freed. */
 const char *est_graph_scope(const est_graph *graph);
 
-/* Calls release(object) when the graph is freed; at once when memory is out, which poisons the graph. */
-void est_graph_keep(est_graph *graph, void *object, void (*release)(void *object));
-
 /* A seed for the next random operation: depends on the graph's seed and on the number of seeds drawn before. */
 uint64_t est_graph_next_seed(est_graph *graph);
 

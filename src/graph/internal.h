@@ -31,8 +31,8 @@ typedef struct collection {
 
 typedef struct kept_object {
     struct kept_object *next;
-    void               *object;
-    void (*release)(void *object);
+    void (*release)(void *user);
+    void *user;
 } kept_object;
 
 struct est_graph {

@@ -199,7 +199,7 @@ static bool enter(est_layer *layer, est_graph *graph)
     bool first = est_reuse_begin_call(graph, layer);
 
     if (first) {
-        est_graph_keep(graph, est_layer_share(layer), release);
+        est_graph_keep(graph, release, est_layer_share(layer));
         est_scope_push(graph, layer->name != NULL ? layer->name : layer->class->scope);
         take_name(layer, graph);
     } else {

@@ -118,6 +118,6 @@ est_node est_dropout(est_node x, double rate, uint64_t seed)
 {
     if (rate == 0 || x.graph == NULL) return x;
     return est_build1(&est_op_dropout, x,
-                      EST_ATTRS(est_attr_float("rate", rate), est_attr_int("seed", (int64_t)est_graph_seed(x.graph)),
+                      EST_ATTRS(est_attr_float("rate", rate), est_attr_int("seed", est_seed_of_graph(x.graph, seed)),
                                 est_attr_int("seed2", (int64_t)est_seed_or_next(x.graph, seed))));
 }

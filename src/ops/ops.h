@@ -89,7 +89,11 @@ est_node     est_gather_across(est_node value);
 /* How many elements of x are 0: int64 []. */
 est_node est_count_zeros(est_node x);
 
-/* `seed`, or the graph's next one when it is 0. */
+/* The seeds of a random operation. seed2: `seed`, or the graph's next one when it is 0. seed: the graph's; of an
+ * operation that has its own in a graph that has none it is EST_DEFAULT_GRAPH_SEED, as in TensorFlow, and what the
+ * operation draws in run i of a session is the same in every process. */
+#define EST_DEFAULT_GRAPH_SEED 87654321
 uint64_t est_seed_or_next(est_graph *graph, uint64_t seed);
+int64_t  est_seed_of_graph(const est_graph *graph, uint64_t seed);
 
 #endif

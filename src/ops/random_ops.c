@@ -211,12 +211,19 @@ uint64_t est_seed_or_next(est_graph *graph, uint64_t seed)
     return seed ^ (uint64_t)est_global_replica(graph) * REPLICA_STRIDE;
 }
 
+int64_t est_seed_of_graph(const est_graph *graph, uint64_t seed)
+{
+    uint64_t of_graph = est_graph_seed(graph);
+
+    return of_graph == 0 && seed != 0 ? EST_DEFAULT_GRAPH_SEED : (int64_t)of_graph;
+}
+
 static est_node build(const est_op *op, est_node shape, est_dtype dtype, uint64_t seed)
 {
     if (shape.graph == NULL) return EST_NO_NODE;
     return est_build1(op, shape,
                       EST_ATTRS(est_attr_type("dtype", dtype),
-                                est_attr_int("seed", (int64_t)est_graph_seed(shape.graph)),
+                                est_attr_int("seed", est_seed_of_graph(shape.graph, seed)),
                                 est_attr_int("seed2", (int64_t)est_seed_or_next(shape.graph, seed))));
 }
 
@@ -239,6 +246,6 @@ est_node est_random_uniform_int(est_node shape, est_node low, est_node high, uin
 {
     if (shape.graph == NULL) return EST_NO_NODE;
     return est_build3(&est_op_random_uniform_int, shape, low, high,
-                      EST_ATTRS(est_attr_int("seed", (int64_t)est_graph_seed(shape.graph)),
+                      EST_ATTRS(est_attr_int("seed", est_seed_of_graph(shape.graph, seed)),
                                 est_attr_int("seed2", (int64_t)est_seed_or_next(shape.graph, seed))));
 }

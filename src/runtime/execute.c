@@ -486,7 +486,7 @@ est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t
 {
     est_status status;
 
-    plan->run_seed = run_seed;
+    est_plan_seed(plan, run_seed);
     if (plan->n_segments > 0) plan->remote->step++;
     EST_TRY(take_feeds(plan, feeds));
     if (!plan->resolved) EST_TRY(est_plan_resolve(plan));

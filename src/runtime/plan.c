@@ -56,6 +56,17 @@ static est_status make_arrays(est_plan *plan)
     return EST_OK;
 }
 
+void est_plan_seed(est_plan *plan, uint64_t run_seed)
+{
+    plan->run_seed[0] = run_seed;
+    plan->run_seed[1] = (uint32_t)run_seed; /* counts runs: odd steps come by all numbers */
+}
+
+int est_plan_seed_of(const est_node_def *def)
+{
+    return def->op->random && est_node_int(def, "seed") == EST_DEFAULT_GRAPH_SEED;
+}
+
 static est_view *view_of(const est_plan *plan, est_edge edge)
 {
     return &plan->views[plan->items[plan->item_of[edge.node]].first_view + edge.output];
@@ -92,7 +103,7 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
                              .in       = in,
                              .out      = &plan->views[first_view],
                              .pool     = plan->pool,
-                             .run_seed = &plan->run_seed };
+                             .run_seed = &plan->run_seed[est_plan_seed_of(def)] };
     for (int32_t o = 0; o < def->n_out; o++) {
         est_slot *slot                    = &plan->slots[first_view + o];
         plan->views[first_view + o].dtype = def->dtype[o];

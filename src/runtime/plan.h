@@ -162,8 +162,8 @@ typedef struct est_plan {
     est_recorder      *recorder;   /* on a device that runs by itself (runtime/record.h); NULL: runs are est_plan_run */
     est_exchange      *exchange;   /* with other workers; NULL: none */
     bool               check_numerics;
-    uint64_t           run_seed;
-    est_trace         *trace; /* NULL: never recorded */
+    uint64_t           run_seed[2]; /* of the run; the second without the seed that the session has drawn */
+    est_trace         *trace;       /* NULL: never recorded */
 } est_plan;
 
 /* Plans `io` of `graph` over the variables in `store`. */
@@ -186,6 +186,10 @@ EST_MUST_CHECK est_status est_pass_fold(est_graph *graph, est_io *io, est_store 
 EST_MUST_CHECK est_status est_plan_create(const est_graph *graph, const est_io *io, est_store *store,
                                           const est_plan_options *options, est_plan **out);
 void                      est_plan_free(est_plan *plan);
+
+/* Sets the seeds of the next run; and which of them an operation draws by. */
+void est_plan_seed(est_plan *plan, uint64_t run_seed);
+int  est_plan_seed_of(const est_node_def *def);
 
 /* One step. Feeds in the order of io.feeds; borrowed until the next run for fetches that alias them. */
 EST_MUST_CHECK est_status est_plan_run(est_plan *plan, const est_tensor *const *feeds, uint64_t run_seed);

@@ -49,7 +49,7 @@ struct est_recorder {
     const est_device_runs *runs;
     est_queue             *queue;
     char                  *constants; /* of the plan, uploaded once */
-    uint64_t              *seed;      /* est_call.run_seed */
+    uint64_t              *seed;      /* [2]: run_seed of the plan */
     input                 *inputs;    /* [n_feeds] */
     fed                   *now;       /* [n_feeds]: of the run */
     bool                   by_value;  /* shapes depend on the values of fed integers */
@@ -122,9 +122,9 @@ est_status est_recorder_create(est_plan *plan, const est_plan_options *options)
     r->inputs      = est_arena_alloc(plan->arena, sizeof *r->inputs * ((size_t)plan->io.n_feeds + 1));
     r->now         = est_arena_alloc(plan->arena, sizeof *r->now * ((size_t)plan->io.n_feeds + 1));
     r->fetched     = est_arena_alloc(plan->arena, sizeof *r->fetched * ((size_t)plan->io.n_fetches + 1));
-    r->seed        = r->device->alloc(r->device, sizeof *r->seed);
+    r->seed        = r->device->alloc(r->device, sizeof plan->run_seed);
     if (r->inputs == NULL || r->now == NULL || r->fetched == NULL) return est_no_memory();
-    if (r->seed == NULL) return no_device_memory(r->device, sizeof *r->seed);
+    if (r->seed == NULL) return no_device_memory(r->device, sizeof plan->run_seed);
     for (int i = 0; i < RECORDINGS_MAX; i++) {
         r->kept[i].key = est_arena_alloc(plan->arena, sizeof(fed) * ((size_t)plan->io.n_feeds + 1));
         if (r->kept[i].key == NULL) return est_no_memory();
@@ -132,7 +132,7 @@ est_status est_recorder_create(est_plan *plan, const est_plan_options *options)
     for (int32_t k = 0; k < plan->n_items; k++) {
         const est_op *op = plan->items[k].call.node->op;
 
-        plan->items[k].call.run_seed = r->seed;
+        plan->items[k].call.run_seed = r->seed + est_plan_seed_of(plan->items[k].call.node);
         plan->items[k].call.no_tf32  = options->no_tf32;
         r->draws                     = r->draws || op->random;
     }
@@ -542,7 +542,7 @@ static est_status send_inputs(est_plan *plan, const est_plan_input *in)
             EST_TRY(send_from(r, i, &in[i]));
         }
     }
-    return r->draws ? r->runs->send(r->queue, r->seed, &plan->run_seed, sizeof plan->run_seed) : EST_OK;
+    return r->draws ? r->runs->send(r->queue, r->seed, plan->run_seed, sizeof plan->run_seed) : EST_OK;
 }
 
 est_status est_plan_start(est_plan *plan, const est_plan_input *in, uint64_t run_seed)
@@ -550,7 +550,7 @@ est_status est_plan_start(est_plan *plan, const est_plan_input *in, uint64_t run
     est_recorder  *r = plan->recorder;
     est_recording *recording;
 
-    plan->run_seed = run_seed;
+    est_plan_seed(plan, run_seed);
     r->n_runs++;
     EST_TRY(resolve(plan, in));
     EST_TRY(est_plan_check_variables(plan));

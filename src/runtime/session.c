@@ -71,13 +71,14 @@ static est_status take_options(est_session *s, const est_session_options *option
     return EST_OK;
 }
 
-/* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. */
+/* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. What is drawn are the
+ * upper 32 bits: est_plan_seed. */
 static void choose_seed(est_session *s)
 {
     s->seed = est_graph_seed(s->graph) != 0 ? est_graph_seed(s->graph) : s->options.seed;
     if (s->seed != 0) return;
     if (getrandom(&s->seed, sizeof s->seed, 0) != (ssize_t)sizeof s->seed) s->seed = (uint64_t)est_wall_ns();
-    s->seed |= 1;
+    s->seed = (s->seed | 1) << 32;
     est_log_info("random seed %" PRIu64, s->seed);
 }
 
@@ -932,6 +933,13 @@ const char *est_session_variable(const est_session *session, int i)
 }
 
 /* --- counters, traces --------------------------------------------------------------------------------------------- */
+
+void est_session_set_seed(est_session *session, uint64_t seed)
+{
+    if (session == NULL) return;
+    session->seed = session->options.seed = seed;
+    if (seed == 0) choose_seed(session);
+}
 
 uint64_t est_session_run_count(const est_session *session)
 {

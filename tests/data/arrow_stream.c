@@ -888,6 +888,18 @@ static void null_rows(struct ArrowArray *a)
     a->null_count = 1;
 }
 
+/* The producer has not counted them. */
+static void null_row_by_its_bit(struct ArrowArray *a)
+{
+    a->null_count = -1;
+    a->buffers[0] = copy_of((buffer)BUFFER(uint8_t, 0x0f));
+}
+
+static void huge_strings(struct ArrowArray *a)
+{
+    a->children[0]->offset = INT64_MAX / 32;
+}
+
 static void few_children(struct ArrowArray *a)
 {
     a->n_children = 0;
@@ -1008,6 +1020,8 @@ static void no_items(struct ArrowArray *a)
     a->children[0]->n_children = 0;
 }
 
+static const column wide = { "w", "w:1000000", 1, 0, 0, 2, { NONE, BYTES("a") } };
+
 TEST(arrays_that_are_refused)
 {
     static const struct {
@@ -1020,6 +1034,8 @@ TEST(arrays_that_are_refused)
         { &part1, 5, negative_length, "an Arrow record batch has length -1" },
         { &part1, 5, huge_offset, "an Arrow record batch has length 5 and offset 9223372036854775807" },
         { &part1, 5, null_rows, "an Arrow record batch has 1 rows that are null" },
+        { &part1, 5, null_row_by_its_bit, "an Arrow record batch has rows that are null" },
+        { &wide, 1, huge_strings, "column \"w\": its array has 1 strings of 1000000 bytes" },
         { &part1, 5, few_children, "column \"x\" is number 0 of an Arrow record batch of 0" },
         { &part1, 5, few_buffers, "column \"x\": its array has 1 buffers, expected 2" },
         { &part1, 5, no_values, "column \"x\": its array has length 5 and no buffer of values" },

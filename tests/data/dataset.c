@@ -72,6 +72,39 @@ TEST(range)
     fails_with(est_dataset_range(INT64_MIN, INT64_MAX, 1), "is not a range");
 }
 
+static void count(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Until the last reference is dropped, that of an iterator too. */
+TEST(kept_objects)
+{
+    est_dataset  *range = finish(est_dataset_range(0, 2, 1));
+    est_iterator *rows  = NULL;
+    int           n     = 0;
+
+    assert_int_equal(est_dataset_keep(range, count, &n), EST_OK);
+    assert_int_equal(est_dataset_keep(range, count, &n), EST_OK);
+    range = finish(est_dataset_repeat(range, 2));
+    assert_int_equal(est_iterator_create(range, &rows), EST_OK);
+    est_dataset_free(range);
+    yields(rows, (int64_t[]){ 0, 1, 0, 1 }, 4);
+    assert_int_equal(n, 0);
+    est_iterator_free(rows);
+    assert_int_equal(n, 2);
+}
+
+TEST(a_failed_dataset_keeps_nothing)
+{
+    est_dataset *failed = est_dataset_range(0, 3, 0);
+    int          n      = 0;
+
+    assert_int_equal(est_dataset_keep(failed, count, &n), EST_INVALID_ARGUMENT);
+    est_dataset_free(failed);
+    assert_int_equal(n, 0);
+}
+
 /* Two chains over one dataset; each takes the reference it is given. */
 TEST(shared)
 {

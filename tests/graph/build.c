@@ -289,3 +289,24 @@ TEST(known_numbers_flow_into_shapes)
     assert_ok(est_graph_status(t.graph));
     nn_end(&t);
 }
+
+static void count(void *user)
+{
+    ++*(int *)user;
+}
+
+TEST(kept_objects_are_released_with_the_graph)
+{
+    est_graph *graph = NULL;
+    int        n     = 0;
+
+    assert_ok(est_graph_create(1, &graph));
+    est_graph_keep(graph, count, &n);
+    est_graph_keep(graph, count, &n);
+    est_graph_keep(graph, NULL, &n);
+    assert_int_equal(n, 0);
+    est_graph_free(graph);
+    assert_int_equal(n, 2);
+    est_graph_keep(NULL, count, &n); /* nobody else would release it */
+    assert_int_equal(n, 3);
+}

@@ -124,6 +124,88 @@ TEST(same_seed_same_losses_other_seed_others)
     assert_true(sum_a == sum_b);
 }
 
+/* The first number of three operations in two runs of a new session: without a seed, with one, a dropout with one. */
+static void draw(est_graph *graph, est_nodes nodes, float out[2][3])
+{
+    est_session *s = NULL;
+    est_tensor  *t[3];
+
+    ok(est_session_create(graph, EST_SESSION(.threads = 1), &s));
+    for (int run = 0; run < 2; run++) {
+        ok(est_session_run(s, EST_NO_FEEDS, nodes, EST_NO_NODES, t));
+        for (int i = 0; i < 3; i++) {
+            out[run][i] = 0;
+            for (int k = 0; k < 32; k++) out[run][i] += (float)(k + 1) * ((const float *)est_tensor_data(t[i]))[k];
+            est_tensor_free(t[i]);
+        }
+    }
+    est_session_free(s);
+}
+
+static est_nodes build_random(est_graph *graph, est_node nodes[3])
+{
+    est_node shape = est_const_list(graph, EST_I64S(32));
+
+    nodes[0] = est_random_uniform(shape, EST_F32, 0);
+    nodes[1] = est_random_uniform(shape, EST_F32, 7);
+    nodes[2] = est_dropout(est_fill(shape, est_scalar(graph, EST_F32, 1)), 0.5, 7);
+    ok(est_graph_status(graph));
+    return (est_nodes){ nodes, 3 };
+}
+
+TEST(operations_with_a_seed_draw_the_same_in_every_session)
+{
+    est_graph *graph = NULL;
+    est_node   nodes[2][3];
+    est_nodes  some;
+    float      a[2][3], b[2][3];
+
+    ok(est_graph_create(0, &graph));
+    some = build_random(graph, nodes[0]);
+    draw(graph, some, a);
+    draw(graph, some, b);
+    assert_true(a[0][0] != b[0][0] && a[1][0] != b[1][0]);
+    for (int run = 0; run < 2; run++) {
+        assert_true(a[run][1] == b[run][1] && a[run][2] == b[run][2]);
+    }
+    for (int i = 0; i < 3; i++) assert_true(a[0][i] != a[1][i]); /* but not in every run */
+    est_graph_set_seed(graph, 5);
+    some = build_random(graph, nodes[1]);
+    draw(graph, some, a);
+    draw(graph, some, b);
+    assert_memory_equal(a, b, sizeof a);
+    est_graph_set_seed(graph, 6);
+    draw(graph, some, b);
+    for (int i = 0; i < 3; i++) assert_true(a[0][i] != b[0][i]);
+    est_graph_set_seed(NULL, 6);
+    est_session_set_seed(NULL, 6);
+    est_graph_free(graph);
+}
+
+TEST(a_seed_for_an_open_session)
+{
+    est_graph   *graph = NULL;
+    est_session *s     = NULL;
+    est_node     nodes[3];
+    float        first[3];
+
+    ok(est_graph_create(0, &graph));
+    (void)build_random(graph, nodes);
+    ok(est_session_create(graph, NULL, &s));
+    for (int i = 0; i < 3; i++) {
+        est_tensor *t = NULL;
+
+        est_session_set_seed(s, i < 2 ? 9 : 10);
+        est_session_set_run_count(s, 0);
+        ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(nodes[0]), EST_NO_NODES, &t));
+        first[i] = *(const float *)est_tensor_data(t);
+        est_tensor_free(t);
+    }
+    assert_true(first[0] == first[1] && first[0] != first[2]);
+    est_session_free(s);
+    est_graph_free(graph);
+}
+
 /* Fused kernels add in another order, so values may differ by rounding: a few float32 ulps grown over STEPS steps. */
 TEST(passes_change_nothing_but_rounding)
 {

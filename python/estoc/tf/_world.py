@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._lib import Keep, check, ffi, here, lib, owned, text
+from .._lib import Keep, c_seed, check, ffi, here, lib, owned, text
 from .._tensor import DType, as_array, as_dtype, c_shape, copy_values, py_shape, string, take_tensor, to_array
 from .._tensor import to_tensor
 from ..errors import OpError
@@ -210,7 +211,9 @@ def _span(keep: Keep, nodes: Sequence[Node]) -> Any:
     return keep.span("est_nodes", "est_node", [node._c for node in nodes])
 
 
-_seed = [0]
+_seed = [0]  # of the program; 0: none
+_WITHOUT_SEED = 87654321  # of the program, where a call has one; the same in TensorFlow
+_draws: Counter = Counter()  # how often numbers were drawn by each seed of a call; None: without one
 _default: list[World] = []
 
 
@@ -227,9 +230,25 @@ def new_world() -> None:
         _default.clear()
 
 
+def next_seed(of_call: int | None = None) -> int:
+    """For what draws numbers at once: another one for each call, the same in every process if the call or the program
+    has a seed; 0: neither has."""
+    if of_call is None and not _seed[0]:
+        return 0
+    _draws[of_call] += 1
+    mixed = (_seed[0] or _WITHOUT_SEED) * 0x9E3779B97F4A7C15 + c_seed(of_call) * 0xBF58476D1CE4E5B9
+    return (mixed + _draws[of_call]) % 2**63 or 1
+
+
 def set_seed(seed: int) -> None:
-    """Of graphs from now on: a world without variables is made again."""
-    _seed[0] = int(seed)
+    """Of what is drawn from now on. A world without variables is made again, to draw what a new process draws."""
+    _seed[0] = c_seed(seed)
+    _draws.clear()
+    for world in _default:
+        lib.est_graph_set_seed(world.graph._c, _seed[0])
+        if world._session is not None:
+            lib.est_session_set_seed(world._session, _seed[0])
+            lib.est_session_set_run_count(world._session, 0)
     if _default and _default[0]._session is None and lib.est_global_variables(_default[0].graph._c).n == 0:
         _default.clear()
 

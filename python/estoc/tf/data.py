@@ -16,14 +16,14 @@ import numpy as np
 from .. import _nest
 from .. import data as _data
 from .. import io as _io
-from .._lib import Keep, lib
+from .._lib import Keep, c_seed, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
 from ..errors import FailedPreconditionError, OutOfRangeError
 from ..graph import Graph, NeedsValue, Node, Shape, as_node
 from . import _structure
 from ._absent import Named, module_getattr
 from ._eager import unwrap, wrap
-from ._world import current_trace
+from ._world import current_trace, next_seed
 
 AUTOTUNE = -1
 _INFINITE, _UNKNOWN = -1, -2
@@ -300,7 +300,11 @@ class Dataset(Named, _data.Dataset):
 
     def shuffle(self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = None,
                 name: str | None = None) -> "Dataset":
+        seed = (next_seed() or None) if seed is None else int(seed)
         return self._sized(super().shuffle(int(buffer_size), seed, reshuffle_each_iteration is not False), lambda n: n)
+
+    def _new_graph(self) -> Graph:
+        return Graph(next_seed())
 
     def repeat(self, count: int | None = None, name: str | None = None) -> "Dataset":
         times = float("inf") if count in (None, -1) else int(count)
@@ -428,8 +432,13 @@ class Dataset(Named, _data.Dataset):
         if odds.shape != (len(datasets),):
             raise ValueError(f"Invalid `weights`. The shape of `weights` should be [{len(datasets)}].")
 
+        seed = (next_seed() or None) if seed is None else int(seed)
+        passes = itertools.count() if rerandomize_each_iteration else itertools.repeat(0)
+
         def rows() -> Iterator[Any]:
-            random, left = np.random.RandomState(seed), odds.copy()
+            order = next(passes)
+            random = np.random.RandomState(None if seed is None else [c_seed(seed) % 2**32, c_seed(seed) >> 32, order])
+            left = odds.copy()
             iterators = [_data.DatasetIterator(dataset) for dataset in datasets]
             while left.sum() > 0:
                 number = int(random.choice(len(datasets), p=left / left.sum()))

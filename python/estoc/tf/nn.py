@@ -6,6 +6,7 @@ from typing import Any as _Any
 from typing import Sequence as _Sequence
 
 from .. import ops as _ops
+from .._lib import c_seed as _c_seed
 from .._lib import ffi as _ffi
 from .._lib import lib as _lib
 from .._tensor import as_array as _as_array
@@ -113,7 +114,7 @@ def dropout(x: _Any, rate: float, noise_shape: _Any = None, seed: int | None = N
         return _select(kept, x / (1.0 - rate), _zeros_like(x))
     if _default_graph() is not None or isinstance(x, _Node):
         rate = float(_unwrap(rate))
-        return _random._draw(lambda node: _lib.est_dropout(node._c, rate, seed or 0), x)
+        return _random._draw(lambda node: _lib.est_dropout(node._c, rate, _c_seed(seed)), x, seed=seed)
     if not 0 <= rate < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
     x = _identity(x)  # a tape sees what happens to the value, not how the mask was drawn

@@ -2,13 +2,13 @@
 """tf.random: in a function every run draws other numbers; outside every call does."""
 from __future__ import annotations
 
-import itertools as _itertools
 from typing import Any as _Any
 from typing import Callable as _Callable
 
 import numpy as _np
 
 from .. import ops as _ops
+from .._lib import c_seed as _c_seed
 from .._lib import here as _here
 from .._lib import lib as _lib
 from .._tensor import as_array as _as_array
@@ -22,27 +22,26 @@ from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
-from ._world import _seed
+from ._world import next_seed as _next_seed
 from ._world import set_seed as _set_seed
 
-_calls = [_itertools.count(1)]
-
-
 def set_seed(seed: int) -> None:
-    """Of everything that is drawn from now on."""
+    """Of everything that is drawn from now on; where a graph of tf.compat.v1 is built, of that graph."""
+    from .compat.v1 import _graph
+    graph = _graph.seeded_graph()
+    if graph is not None:
+        _lib.est_graph_set_seed(graph._c, _c_seed(seed))
     _set_seed(seed)
-    _calls[0] = _itertools.count(1)
 
 
-def _draw(build: _Callable, *inputs: _Any) -> _Any:
+def _draw(build: _Callable, *inputs: _Any, seed: int | None = None) -> _Any:
     """A random operation over nodes."""
     graph = _default_graph() or next((item.graph for item in inputs if isinstance(item, _Node)), None)
     _here()
     if graph is not None:
         nodes = [_as_node(_unwrap(item), graph) for item in inputs]
         return graph.node(build(*nodes))
-    number = next(_calls[0])
-    graph = _Graph((_seed[0] * 0x9E3779B97F4A7C15 + number) % 2**63 if _seed[0] else 0)
+    graph = _Graph(_next_seed(seed))
     nodes = [graph.constant(_as_array(_unwrap(item))) for item in inputs]
     with _Session(graph, threads=1) as session:
         return _Tensor(session.run(graph.node(build(*nodes))))
@@ -61,12 +60,12 @@ def shuffle(value: _Any, seed: int | None = None, name: str | None = None) -> _A
     rows = _np.asarray(_as_array(_unwrap(value)).shape[:1], _np.int32) if not isinstance(value, _Node) else None
     if rows is None or _default_graph() is not None:
         node = _as_node(_unwrap(value), _default_graph() or value.graph)
-        keys = _draw(lambda shape: _lib.est_random_uniform(shape._c, _float32.number, seed or 0),
-                     _ops.slice(_ops.shape(node), [0], [1]))
+        keys = _draw(lambda shape: _lib.est_random_uniform(shape._c, _float32.number, _c_seed(seed)),
+                     _ops.slice(_ops.shape(node), [0], [1]), seed=seed)
         if node.shape is None or node.shape[0] is None:
             raise NotImplementedError("tf.random.shuffle in a function: the number of rows must be known")
         return _ops.gather(node, _ops.top_k(keys, node.shape[0])[1])
-    keys = _draw(lambda shape: _lib.est_random_uniform(shape._c, _float32.number, seed or 0), rows)
+    keys = _draw(lambda shape: _lib.est_random_uniform(shape._c, _float32.number, _c_seed(seed)), rows, seed=seed)
     return _Tensor(_as_array(_unwrap(value))[_np.argsort(keys.numpy(), kind="stable")])
 
 
@@ -74,7 +73,7 @@ def normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = _f
            name: str | None = None) -> _Any:
     """Normal numbers."""
     kind = _as_dtype(dtype)
-    drawn = _draw(lambda node: _lib.est_random_normal(node._c, kind.number, seed or 0), _shape(shape))
+    drawn = _draw(lambda node: _lib.est_random_normal(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
     return drawn if mean == 0 and stddev == 1 else drawn * stddev + mean
 
 
@@ -82,7 +81,7 @@ def truncated_normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype:
                      seed: int | None = None, name: str | None = None) -> _Any:
     """Normal numbers within two deviations."""
     kind = _as_dtype(dtype)
-    drawn = _draw(lambda node: _lib.est_truncated_normal(node._c, kind.number, seed or 0), _shape(shape))
+    drawn = _draw(lambda node: _lib.est_truncated_normal(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
     return drawn if mean == 0 and stddev == 1 else drawn * stddev + mean
 
 
@@ -94,9 +93,9 @@ def uniform(shape: _Any, minval: _Any = 0, maxval: _Any = None, dtype: _Any = _f
         if maxval is None:
             raise ValueError("Must specify maxval for integer dtype int32")
         low, high = (_np.asarray(_unwrap(bound), kind.as_numpy_dtype) for bound in (minval, maxval))
-        return _draw(lambda node, a, b: _lib.est_random_uniform_int(node._c, a._c, b._c, seed or 0), _shape(shape), low,
-                     high)
-    drawn = _draw(lambda node: _lib.est_random_uniform(node._c, kind.number, seed or 0), _shape(shape))
+        return _draw(lambda node, a, b: _lib.est_random_uniform_int(node._c, a._c, b._c, _c_seed(seed)), _shape(shape), low,
+                     high, seed=seed)
+    drawn = _draw(lambda node: _lib.est_random_uniform(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
     high = 1.0 if maxval is None else maxval
     return drawn if minval == 0 and maxval is None else drawn * (high - minval) + minval
 

@@ -314,7 +314,8 @@ class Loaded:
         if function is None:
             raise TypeError(f"the object has no function __call__ and no signature "
                             f"{DEFAULT_SERVING_SIGNATURE_DEF_KEY}; there are: {', '.join(self.signatures)}")
-        named.pop("training", None)
+        if named.pop("training", None):
+            raise NotImplementedError("a SavedModel that is loaded predicts; training=True does not exist")
         leaves = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], dict) else dict(
             zip(function._predictor.inputs, _structure.flatten(arguments)))
         results = function(**{name: _as_array(_unwrap(value), function._predictor.inputs[name].dtype)

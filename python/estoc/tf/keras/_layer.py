@@ -431,14 +431,14 @@ class Layer(Recorded, Named):
 
     # --- losses ---
 
-    def add_loss(self, losses: Any, **named: Any) -> None:
-        """A term of the loss, computed in call."""
+    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+        """A term of the loss, computed in call. What its inputs are is known without being told."""
         for loss in _structure.flatten(losses):
             value = loss() if callable(loss) else loss
             graph = value.graph if isinstance(value, Node) else default_graph()
             self._losses.setdefault(graph, []).append(value)
 
-    def add_metric(self, value: Any, name: str | None = None, aggregation: str | None = "mean", **named: Any) -> None:
+    def add_metric(self, value: Any, name: str | None = None, aggregation: str | None = "mean") -> None:
         """A value of call whose mean `fit` measures."""
         if aggregation not in (None, "mean"):
             raise NotImplementedError("add_metric: the aggregation is \"mean\"")

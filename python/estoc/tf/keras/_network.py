@@ -22,20 +22,15 @@ _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 def graph_of(pointer: Any) -> Graph:
-    """The Python side of a graph that callbacks of networks are given. One with fewer variables than were seen is
-    another, at the address of a trial that was freed."""
+    """The Python side of a graph that callbacks of networks are given."""
     address = int(ffi.cast("uintptr_t", pointer))
-    graph, count = _graphs.get(address), count_variables_of(pointer)
-    if graph is None or graph._c is None or count < graph.variables_seen:
+    graph = _graphs.get(address)
+    if graph is None or graph._c is None:  # the address of one that was freed
         graph = Graph(_borrowed=pointer)
+        graph._kept_in([])
         graph.twins, graph.twin_of = {}, {}
         _graphs[address] = graph
-    graph.variables_seen = count
     return graph
-
-
-def count_variables_of(pointer: Any) -> int:
-    return int(lib.est_global_variables(pointer).n)
 
 
 class Network:
@@ -218,7 +213,6 @@ class Network:
         graph.check()
         with graph.as_default():
             result = model._in_graph(model._pack_inputs(nodes), training=training)
-        graph.variables_seen = count_variables_of(graph._c)
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")

@@ -63,6 +63,10 @@ class Callback(_Named):
     def on_train_end(self, logs: dict | None = None) -> None: ...
     def on_test_begin(self, logs: dict | None = None) -> None: ...
     def on_test_end(self, logs: dict | None = None) -> None: ...
+    def on_predict_begin(self, logs: dict | None = None) -> None: ...
+    def on_predict_end(self, logs: dict | None = None) -> None: ...
+    def on_predict_batch_begin(self, batch: int, logs: dict | None = None) -> None: ...
+    def on_predict_batch_end(self, batch: int, logs: dict | None = None) -> None: ...
 
     def _more(self) -> list:
         """Other callbacks that do a part of what this one does."""
@@ -297,7 +301,7 @@ class ModelCheckpoint(Callback):
         self.save_freq, self._batches, self._epoch = save_freq, 0, 0
         larger = mode == "max" or mode == "auto" and monitor.endswith(("acc", "accuracy", "auc"))
         self._sign = -1.0 if larger else 1.0
-        self.best = initial_value_threshold
+        self.best, self.verbose = initial_value_threshold, verbose
 
     def _overrides(self, *names: str) -> bool:
         return "on_train_batch_end" in names and self.save_freq != "epoch"
@@ -321,9 +325,16 @@ class ModelCheckpoint(Callback):
                 _logger().warning("Can save best model only with %s available, skipping.", self.monitor)
                 return
             if self.best is not None and not self._sign * value < self._sign * self.best:
+                if self.verbose:
+                    print(f"\nEpoch {epoch + 1}: {self.monitor} did not improve from {self.best:.5f}")
                 return
-            self.best = value
+            before, self.best = self.best, value
         path = self.filepath.format(epoch=epoch + 1, **logs)
+        if self.verbose and self.save_best_only:
+            old = self._sign * float("inf") if before is None else before
+            print(f"\nEpoch {epoch + 1}: {self.monitor} improved from {old:.5f} to {value:.5f}, saving model to {path}")
+        elif self.verbose:
+            print(f"\nEpoch {epoch + 1}: saving model to {path}")
         if self.save_weights_only:
             self.model.save_weights(path)
         else:
@@ -352,13 +363,16 @@ class LearningRateScheduler(_Native):
             return _lib.est_learning_rate_callback(_lib.py_on_learning_rate, handle.pointer)
 
         super().__init__(make)
-        self.schedule = schedule
+        self.schedule, self.verbose = schedule, verbose
 
     def _rate(self, epoch: int, rate: float) -> float:
         try:
-            return float(self.schedule(epoch, rate))
+            new = float(self.schedule(epoch, rate))
         except TypeError:
-            return float(self.schedule(epoch))
+            new = float(self.schedule(epoch))
+        if self.verbose:
+            print(f"\nEpoch {epoch + 1}: LearningRateScheduler setting learning rate to {new}.")
+        return new
 
 
 @_ffi.def_extern(name="py_on_learning_rate", error=float("nan"))
@@ -388,6 +402,9 @@ class TensorBoard(_Native):
         if write_images or embeddings_freq or write_steps_per_second:
             raise NotImplementedError("TensorBoard: logs of epochs and batches, and histograms of weights, are written, "
                                       "and nothing else yet")
+        if profile_batch:
+            _warnings.warn("TensorBoard: profile_batch: no profile is written; tf.compat.v1.train.ProfilerHook writes "
+                           "timelines of an Estimator")
         super().__init__(lambda keep: _lib.est_tensorboard_callback(keep.string(log_dir)))
         self.log_dir, self.histogram_freq = _os.fspath(log_dir), int(histogram_freq)
         self.update_freq = 0 if update_freq == "epoch" else 1 if update_freq == "batch" else int(update_freq)

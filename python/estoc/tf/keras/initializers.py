@@ -8,6 +8,7 @@ import numpy as _np
 
 from ... import initializers as _own
 from ..._lib import Keep as _Keep
+from ..._lib import c_seed as _c_seed
 from ..._lib import check as _check
 from ..._lib import lib as _lib
 from ..._tensor import as_dtype as _as_dtype
@@ -21,7 +22,7 @@ class Initializer(_Recorded, _own.Initializer):
     def __init__(self, make: _Any = None):
         super().__init__(make)
 
-    def __call__(self, shape: _Any, dtype: _Any = None, **named: _Any) -> _Any:
+    def __call__(self, shape: _Any, dtype: _Any = None) -> _Any:
         from .._eager import Tensor
         from ...graph import Graph, Node, Session
         from ..._tensor import c_shape
@@ -50,18 +51,18 @@ def _class(name: str, doc: str, function: _Any, defaults: dict) -> type:
 
 
 def _seeded(function: _Any) -> _Any:
-    return lambda seed=None: function(seed or 0)
+    return lambda seed=None: function(_c_seed(seed))
 
 
 Zeros = _class("Zeros", "Zeros.", _own.zeros, {})
 Ones = _class("Ones", "Ones.", _own.ones, {})
 Constant = _class("Constant", "One number.", _own.constant, {"value": 0})
 RandomUniform = _class("RandomUniform", "Uniform.", lambda minval, maxval, seed: _own.random_uniform(
-    minval, maxval, seed or 0), {"minval": -0.05, "maxval": 0.05, "seed": None})
-RandomNormal = _class("RandomNormal", "Normal.", lambda mean, stddev, seed: _own.random_normal(mean, stddev, seed or 0),
+    minval, maxval, _c_seed(seed)), {"minval": -0.05, "maxval": 0.05, "seed": None})
+RandomNormal = _class("RandomNormal", "Normal.", lambda mean, stddev, seed: _own.random_normal(mean, stddev, _c_seed(seed)),
                       {"mean": 0.0, "stddev": 0.05, "seed": None})
 TruncatedNormal = _class("TruncatedNormal", "Normal, redrawn beyond two deviations.",
-                         lambda mean, stddev, seed: _own.truncated_normal(mean, stddev, seed or 0),
+                         lambda mean, stddev, seed: _own.truncated_normal(mean, stddev, _c_seed(seed)),
                          {"mean": 0.0, "stddev": 0.05, "seed": None})
 GlorotUniform = _class("GlorotUniform", "Uniform by fan in and out.", _seeded(_own.glorot_uniform), {"seed": None})
 GlorotNormal = _class("GlorotNormal", "Normal by fan in and out.", _seeded(_own.glorot_normal), {"seed": None})

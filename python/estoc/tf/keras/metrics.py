@@ -395,8 +395,10 @@ class AUC(_Native):
     """The area under the ROC or the precision-recall curve."""
 
     def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
-                 name: str = "auc", dtype: _Any = None, **named: _Any):
-        if summation_method != "interpolation" or any(value not in (None, False) for value in named.values()):
+                 name: str = "auc", dtype: _Any = None, thresholds: _Any = None, multi_label: bool = False,
+                 num_labels: int | None = None, label_weights: _Any = None, from_logits: bool = False):
+        if summation_method != "interpolation" or thresholds is not None or multi_label or num_labels is not None or \
+                label_weights is not None or from_logits:
             raise NotImplementedError("AUC has num_thresholds, curve and the interpolation of v2")
         if curve not in ("ROC", "PR"):
             raise ValueError(f"Invalid AUC curve value: \"{curve}\".")

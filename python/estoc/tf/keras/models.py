@@ -68,8 +68,8 @@ _functional_classes: dict[type, type] = {}
 class _Fit:
     """A fit under way, for callbacks: what they may change of the model is taken over after each of them."""
 
-    def __init__(self, model: "Model"):
-        self.model = model
+    def __init__(self, model: "Model", trains: bool = True):
+        self.model, self.trains = model, trains
         self.rate = float("nan")
 
     def before(self, loop: _Any) -> None:
@@ -86,7 +86,7 @@ class _Fit:
             network.take()
             model._world_now().trained.add(network)
             model._give_rate(self.rate)
-        if model.stop_training:
+        if self.trains and model.stop_training:
             _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
 
 
@@ -449,8 +449,10 @@ class Model(_Layer):
         if validation_data is not None:
             members.update(self._validation(validation_data).options(keep, "validation", "validation_arrays"))
         if class_weight is not None:
-            top = max(class_weight)
-            members["class_weight"] = keep.f64s([class_weight.get(i, 1.0) for i in range(top + 1)])
+            if sorted(class_weight) != list(range(len(class_weight))):
+                raise ValueError("Expected `class_weight` to be a dict with keys from 0 to one less than the number of "
+                                 f"classes, found {class_weight}")
+            members["class_weight"] = keep.f64s([class_weight[i] for i in range(len(class_weight))])
         if members.keys() & {"validation", "validation_arrays"} or validation_split:
             _callbacks._warn_of_tests(callbacks)
         fit, history = _Fit(self), _callbacks.History()
@@ -514,16 +516,22 @@ class Model(_Layer):
             return _rows_of(self, given)
         return _rows_of(self, *given)
 
-    def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False,
-               more: _Sequence = ()) -> _Any:
-        hooks = []
+    def _told(self, callbacks: _Any, params: dict) -> list:
+        """The callbacks of a call, which know of it."""
         given = _structure.flatten(callbacks) if callbacks is not None else []
         for callback in given:
             if not isinstance(callback, _callbacks.Callback):
                 raise TypeError(f"a callback is a tf.keras.callbacks.Callback, not {callback!r}")
-        for callback in [part for callback in given for part in [callback] + callback._more()]:
+        told = [part for callback in given for part in [callback] + callback._more()]
+        for callback in told:
             callback.set_params(params)
             callback.set_model(self)
+        return told
+
+    def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False,
+               more: _Sequence = ()) -> _Any:
+        hooks = []
+        for callback in self._told(callbacks, params):
             if isinstance(callback, _callbacks.History):
                 continue
             if test and isinstance(callback, _callbacks._Native):
@@ -541,7 +549,7 @@ class Model(_Layer):
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
         if self._is_traced("test_step"):
-            return self._evaluate_traced(x, y, batch_size, sample_weight, steps, return_dict)
+            return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
@@ -550,7 +558,7 @@ class Model(_Layer):
         more = [] if progress is None else [progress.hook(keep, test=True)]
         _check_signals(_lib.est_network_evaluate(network._c, keep.options(
             "est_network_evaluate_options", batch_size=batch_size or 0, steps=steps or 0, verbose=_lib.EST_VERBOSE_NONE,
-            callbacks=self._hooks(callbacks, _Fit(self), keep, {}, test=True, more=more), **rows.options(keep)), out))
+            callbacks=self._hooks(callbacks, _Fit(self, False), keep, {}, test=True, more=more), **rows.options(keep)), out))
         found = _metrics_of(_owned(out[0], "est_metrics_free"))
         if progress is not None:
             progress.finish(progress.runs or steps or rows.steps(batch_size) or 0, found)
@@ -569,12 +577,19 @@ class Model(_Layer):
         n = len(network.outputs)
         out = _ffi.new("est_tensor *[]", n)
         function = _lib.est_network_predict if n == 1 else _lib.est_network_predict_outputs
+        told = self._told(callbacks, {})
+        for callback in told:
+            if callback._overrides("on_predict_batch_begin", "on_predict_batch_end"):
+                _warnings.warn(f"predict does not call on_predict_batch_begin and the like of {type(callback).__name__}")
+            callback.on_predict_begin({})
         progress = None if verbose == 0 else _callbacks._Progress(verbose, None)
         _check_signals(function(network._c, keep.options(
             "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
         done = steps or rows.steps(batch_size)
         if progress is not None and done is not None:
             progress.finish(done, {})
+        for callback in told:
+            callback.on_predict_end({})
         return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
 
     def predict_on_batch(self, x: _Any) -> _Any:
@@ -760,9 +775,28 @@ class Model(_Layer):
         return history
 
     def _evaluate_traced(self, x: _Any, y: _Any, batch_size: _Any, sample_weight: _Any, steps: int | None,
-                         return_dict: bool) -> _Any:
+                         callbacks: _Any, verbose: _Any, return_dict: bool) -> _Any:
         self.reset_metrics()
-        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps)
+        given, runs = self._told(callbacks, {}), 0
+
+        def begin(n: int) -> None:
+            for callback in given:
+                callback.on_test_batch_begin(n, {})
+
+        def end(n: int, logs: dict) -> None:
+            nonlocal runs
+            runs = n + 1
+            for callback in given:
+                callback.on_test_batch_end(n, {name: float(value) for name, value in logs.items()})
+
+        for callback in given:
+            callback.on_test_begin({})
+        progress = None if verbose == 0 else _callbacks._Progress(verbose, steps)
+        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps, begin, end)
+        if progress is not None:
+            progress.finish(runs, found)
+        for callback in given:
+            callback.on_test_end(found)
         return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
 
     def reset_metrics(self) -> None:
@@ -771,8 +805,14 @@ class Model(_Layer):
 
     # --- what it consists of ---
 
-    def summary(self, line_length: int | None = None, positions: _Any = None, print_fn: _Any = None, **named: _Any) -> None:
+    def summary(self, line_length: int | None = None, positions: _Any = None, print_fn: _Any = None,
+                expand_nested: bool = False, show_trainable: bool = False, layer_range: _Any = None) -> None:
         """Prints the table of layers."""
+        if layer_range is not None:
+            raise NotImplementedError("summary: layer_range does not exist yet")
+        if show_trainable or expand_nested and any(isinstance(layer, Model) for layer in self.layers):
+            _warnings.warn("summary shows the layers of the model, without those of models in it and whether they are "
+                           "trainable")
         specs = self._known_inputs()
         if self._network is None:
             if specs is None:
@@ -975,7 +1015,7 @@ class _Compiled:
         self.run_eagerly = run_eagerly
         self.given = loss if isinstance(loss, (list, tuple, dict)) else _losses._as_loss(loss)
         self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
-        self.metrics = _list(metrics)
+        self.metrics, self.weighted = _list(metrics), _list(weighted)
         self.mean = _metrics.Mean(name="loss")
         self.counted = False  # in the step that is traced
         self._objects: list | None = None
@@ -1093,7 +1133,7 @@ class _Compiled:
         """The metrics for steps that are written in Python."""
         if self._objects is None:
             self._objects = [_metrics.get(metric) if isinstance(metric, (str, type)) else metric
-                             for metric in self.metrics]
+                             for metric in self.metrics + self.weighted]
         return self._objects
 
     def metric_objects(self) -> list:
@@ -1106,13 +1146,16 @@ class _Compiled:
         self.counted = True
 
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
-        if self.metrics and len(_structure.flatten(y_pred)) > 1:
+        if self.objects() and len(_structure.flatten(y_pred)) > 1:
             raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
         if len(getattr(y_pred, "shape", None) or ()) == 2 and y_pred.shape[1] == 1 and \
                 len(getattr(y_true, "shape", None) or ()) == 1:
             y_true = _ops.expand_dims(y_true, -1)  # each element is an example
-        for metric in self.objects():
-            metric.update_state(y_true, y_pred)
+        for i, metric in enumerate(self.objects()):
+            if i < len(self.metrics) or sample_weight is None:
+                metric.update_state(y_true, y_pred)
+            else:
+                metric.update_state(y_true, y_pred, sample_weight)
 
     def reset_state(self) -> None:
         for metric in self.metric_objects():
@@ -1128,8 +1171,10 @@ class Functional(Model):
     _functional = True
     _scoped = False
 
-    def __init__(self, inputs: _Any = None, outputs: _Any = None, name: str | None = None, **named: _Any):
-        Model.__init__(self, name=name or (_unique_name("model") if type(self) is Functional else None), **named)
+    def __init__(self, inputs: _Any = None, outputs: _Any = None, name: str | None = None, trainable: bool = True,
+                 dtype: _Any = None):
+        Model.__init__(self, name=name or (_unique_name("model") if type(self) is Functional else None),
+                       trainable=trainable, dtype=dtype)
         d = self.__dict__
         d["_inputs"], d["_outputs"] = inputs, outputs
         d["_flat"] = _structure.flatten(inputs)
@@ -1310,20 +1355,22 @@ class Functional(Model):
             _Layer.add_metric(self, find(value), name)
         return _structure.map_structure(find, self._outputs)
 
-    def add_loss(self, losses: _Any, **named: _Any) -> None:
+    def add_loss(self, losses: _Any, inputs: _Any = None) -> None:
         """A term of the loss: a tensor of the model, or of a call."""
         for loss in _structure.flatten(losses):
             if isinstance(loss, _KerasTensor):
                 self._terms.append(loss)
                 self._extend()
             else:
-                super().add_loss(loss, **named)
+                super().add_loss(loss, inputs)
 
-    def add_metric(self, value: _Any, name: str | None = None, **named: _Any) -> None:
+    def add_metric(self, value: _Any, name: str | None = None, aggregation: str | None = "mean") -> None:
         """The mean of a tensor of the model, among the metrics."""
         if not isinstance(value, _KerasTensor):
-            super().add_metric(value, name, **named)
+            super().add_metric(value, name, aggregation)
             return
+        if aggregation not in (None, "mean"):
+            raise NotImplementedError("add_metric: the aggregation is \"mean\"")
         if not name:
             raise ValueError("Please provide a name for your metric like `self.add_metric(tf.reduce_sum(inputs), "
                              "name='mean_activation')`")

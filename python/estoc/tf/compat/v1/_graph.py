@@ -300,6 +300,7 @@ class State:
         self.names: list[str] = []
         self.iterators: list[Any] = []
         self.prints: list[Print] = []
+        self.initializers: set[int] = set()  # operations that do what sessions do without being told
         self.finalized = False
 
 
@@ -317,8 +318,16 @@ def get_default_graph() -> _base.Graph:
     if graph is not None:
         return graph
     if _implicit is None:
+        from ..._world import _seed
         _implicit = Graph()
+        lib.est_graph_set_seed(_implicit._c, _seed[0])
     return _implicit
+
+
+def seeded_graph() -> Graph | None:
+    """The graph of the program whose seed tf.random.set_seed sets."""
+    graph = default_graph() or _implicit
+    return graph if isinstance(graph, Graph) and graph._nodes is None else None
 
 
 def reset_default_graph() -> None:
@@ -389,10 +398,14 @@ def placeholder_with_default(input: Any, shape: Any = None, name: str | None = N
     """A value that runs may feed."""
     graph = get_default_graph()
     node = ops.identity(as_node(input, graph))
+    if shape is not None and Shape([shape] if isinstance(shape, int) else shape) != node.shape:
+        raise NotImplementedError(f"placeholder_with_default: runs feed the shape of the default, "
+                                  f"{tuple_of(node.shape)}; another one ({shape}) does not exist yet: use "
+                                  "tf.compat.v1.placeholder")
     return node if name is None else node.named(name)
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Node:
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Node:
     """A constant of the graph."""
     array = as_array(value, dtype)
     if shape is not None:
@@ -410,17 +423,26 @@ def no_op(name: str | None = None) -> Node:
     here()
     graph = get_default_graph()
     node = graph.node(lib.est_group(graph._c, ffi.new("est_nodes *")[0]))
+    if not graph._after:
+        state_of(graph).initializers.add(int(node._c.id))
     return node if name is None else node.named(name)
 
 
-def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Node:
+def group(*inputs: Any, name: str | None = None) -> Node:
     """One operation that runs all of them."""
     nodes = [node for item in inputs for node in (item if isinstance(item, (list, tuple)) else [item])]
     nodes = [node for node in nodes if node is not None]
     if not nodes:
         return no_op(name)
     node = ops.group(_ordered(nodes))
+    if not node.graph._after and all(initializes(item) for item in nodes):
+        state_of(node.graph).initializers.add(int(node._c.id))
     return node if name is None else node.named(name)
+
+
+def initializes(item: Any) -> bool:
+    """Whether an operation does nothing that a monitored session does not do by itself."""
+    return isinstance(item, Node) and int(item._c.id) in state_of(item.graph).initializers
 
 
 def tuple_of_tensors(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list:
@@ -635,10 +657,13 @@ def _new_variable(initial_value: Any = None, trainable: Any = None, collections:
         raise ValueError("initial_value must be specified.")
     if constraint is not None or not validate_shape:
         raise NotImplementedError("constraint and validate_shape=False do not exist yet")
-    graph = get_default_graph()
+    graph, wanted = get_default_graph(), expected_shape if shape is None else shape
     with graph.after(None):
         value = initial_value() if callable(initial_value) and not isinstance(initial_value, Node) else initial_value
         value, shape, dtype = _initial(value, None if dtype is None else as_dtype(dtype))
+    if wanted is not None and Shape([wanted] if isinstance(wanted, int) else wanted) != Shape(shape):
+        raise NotImplementedError(f"tf.Variable: a variable has the shape of its value, {tuple_of(shape)}; shape={wanted} "
+                                  "does not exist yet")
     names = state_of(graph).names
     return _make(graph, (names[-1] if names else "") + (name or "Variable"), shape, dtype, lambda s, dtype=None: value,
                  trainable is not False, None, collections)
@@ -762,7 +787,9 @@ def variables_initializer(var_list: Any, name: str = "init") -> Node:
         return no_op(name)
     graph = variables[0].graph
     with graph.after(None):
-        return ops.group([_base.Node(graph, _initializer(variable)) for variable in variables]).named(name)
+        node = ops.group([_base.Node(graph, _initializer(variable)) for variable in variables]).named(name)
+    state_of(graph).initializers.add(int(node._c.id))
+    return node
 
 
 def _initializer(variable: _base.Variable) -> Any:

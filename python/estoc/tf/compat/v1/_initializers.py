@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._lib import Keep, lib
+from ...._lib import Keep, c_seed, lib
 from ...._tensor import as_dtype, c_shape, float32
 from ....initializers import Initializer, as_initializer
 from ._graph import get_default_graph
@@ -51,24 +51,24 @@ class constant_initializer(_Initializer):  # noqa: N801
 
 class random_uniform_initializer(_Initializer):  # noqa: N801
     def __init__(self, minval: float = 0, maxval: float | None = None, seed: int | None = None, dtype: Any = None):
-        super().__init__(lambda: lib.est_init_random_uniform(minval, 1 if maxval is None else maxval, seed or 0))
+        super().__init__(lambda: lib.est_init_random_uniform(minval, 1 if maxval is None else maxval, c_seed(seed)))
 
 
 class random_normal_initializer(_Initializer):  # noqa: N801
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = None):
-        super().__init__(lambda: lib.est_init_random_normal(mean, stddev, seed or 0))
+        super().__init__(lambda: lib.est_init_random_normal(mean, stddev, c_seed(seed)))
 
 
 class truncated_normal_initializer(_Initializer):  # noqa: N801
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = None):
-        super().__init__(lambda: lib.est_init_truncated_normal(mean, stddev, seed or 0))
+        super().__init__(lambda: lib.est_init_truncated_normal(mean, stddev, c_seed(seed)))
 
 
 class glorot_uniform_initializer(_Initializer):  # noqa: N801
     def __init__(self, seed: int | None = None, dtype: Any = None):
-        super().__init__(lambda: lib.est_init_glorot_uniform(seed or 0))
+        super().__init__(lambda: lib.est_init_glorot_uniform(c_seed(seed)))
 
 
 class glorot_normal_initializer(_Initializer):  # noqa: N801
     def __init__(self, seed: int | None = None, dtype: Any = None):
-        super().__init__(lambda: lib.est_init_glorot_normal(seed or 0))
+        super().__init__(lambda: lib.est_init_glorot_normal(c_seed(seed)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -214,12 +215,21 @@ class Coordinator:
 
     def join(self, threads: Any = None, stop_grace_period_secs: float = 120,
              ignore_live_threads: bool = False) -> None:
-        """Waits for the threads, and raises what was given to request_stop."""
-        for thread in threads or []:
-            thread.join()
+        """Waits for the threads, once a stop was asked for no longer than the period of grace, and raises what was given
+        to request_stop."""
+        alive = list(threads or [])
+        while alive and not self._stop.is_set():
+            alive[0].join(0.1)  # another one may ask for the stop
+            alive = [thread for thread in alive if thread.is_alive()]
         self._stop.set()
+        end = time.monotonic() + stop_grace_period_secs
+        for thread in alive:
+            thread.join(max(end - time.monotonic(), 0))
         if self._error is not None:
             raise self._error
+        left = [thread.name for thread in alive if thread.is_alive()]
+        if left and not ignore_live_threads:
+            raise RuntimeError(f"Coordinator stopped with threads still running: {' '.join(left)}")
 
 
 # --- hooks of the library ---------------------------------------------------------------------------------------------
@@ -400,7 +410,8 @@ class Scaffold:
 
     def _changes(self) -> bool:
         """Whether it asks for anything else than what is done without it."""
-        return any(item is not None for item in (self.init_op, self.local_init_op, self.summary_op))
+        return self.summary_op is not None or any(
+            item is not None and not _graph.initializes(item) for item in (self.init_op, self.local_init_op))
 
     def finalize(self) -> "Scaffold":
         return self
@@ -414,6 +425,9 @@ class ChiefSessionCreator:
     def __init__(self, scaffold: Any = None, master: str = "", config: Any = None, checkpoint_dir: Any = None,
                  checkpoint_filename_with_path: Any = None):
         _refuse(checkpoint_filename_with_path=checkpoint_filename_with_path)
+        if scaffold is not None and scaffold._changes():
+            raise NotImplementedError("scaffold: one with functions of its own does not exist yet: variables and tables "
+                                      "are initialized, and all summaries merged, without it")
         self.master, self.config, self.checkpoint_dir = master, config, checkpoint_dir
         self.max_wait_secs = 7200.0
 

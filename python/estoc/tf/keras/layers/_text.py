@@ -29,7 +29,7 @@ class TextVectorization(Layer):
                  output_sequence_length: int | None = None, pad_to_max_tokens: bool = False, vocabulary: Any = None,
                  idf_weights: Any = None, sparse: bool = False, ragged: bool = False, encoding: str = "utf-8",
                  **named: Any):
-        refuse(sparse=sparse, ragged=ragged)
+        refuse(sparse=sparse, ragged=ragged, encoding=None if encoding.lower() in ("utf-8", "utf8") else encoding)
         if standardize not in (None, "lower_and_strip_punctuation", "lower", "strip_punctuation") and \
                 not callable(standardize):
             raise ValueError(f"Unknown argument for standardize: {standardize!r}")
