@@ -89,8 +89,8 @@ typedef struct est_run_config {
     const est_resolver *resolver;
     est_precision       precision; /* of model_fn's layers; 0: float32. Exports are made in float32 */
 
-    /* Of the sessions of this task (estoc/session.h); copied. Tasks of a ps cluster run on the CPU. A strategy with
-     * devices of its own says which, in training */
+    /* Of the sessions of this task (estoc/session.h); copied. Parameter servers compute on the CPU. A strategy
+     * with devices of its own says which, in training */
     est_strings devices;              /* "/gpu:0"; zeroed: GPU 0 where there is one, "/cpu:0": the CPU alone */
     bool        no_soft_placement;    /* true: an operation that cannot run on the device it is pinned to is an error */
     bool        log_device_placement; /* true: logs where each operation runs */

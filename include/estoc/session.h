@@ -42,8 +42,8 @@ typedef struct est_session_options {
     double connect_secs; /* with target: how long to wait for the server, then for all its tasks; 0: 7200; up to 1e9 */
 
     /* devices that run operations beside the CPU, "/gpu:0" (estoc/devices.h); "/cpu:0" alone: none. Zeroed: GPU 0 where
-     * there is one and the session has no tasks of a cluster, for which they must be zeroed. What no device can run is
-     * run by the CPU */
+     * there is one. What no device can run is run by the CPU, and so is what other tasks of a cluster run. With a
+     * target only "/cpu:0": the server's master computes on CPUs */
     est_strings devices;
     bool        no_soft_placement;    /* true: an operation that cannot run on the device it is pinned to is an error */
     bool        log_device_placement; /* true: logs where each operation runs */

@@ -76,7 +76,9 @@ est_status est_coordinator_open_session(est_coordinator *c)
     est_session *session;
     est_status   status;
 
-    EST_TRY(est_session_create(c->graph, EST_SESSION(.remote = c->remote, .threads = c->options.threads), &session));
+    EST_TRY(est_session_create(
+        c->graph, EST_SESSION(.remote = c->remote, .threads = c->options.threads, .devices = EST_STRINGS("/cpu:0")),
+        &session));
     pthread_mutex_lock(&c->lock);
     status = replace_session(c, session);
     pthread_mutex_unlock(&c->lock);

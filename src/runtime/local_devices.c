@@ -4,6 +4,7 @@
 #include "runtime/local_devices.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/argument.h"
@@ -211,6 +212,20 @@ est_plan *est_local_devices_plan(const est_remote_segment *segment)
 void est_local_devices_feed(est_remote_segment *segment, int input, const est_device *const *fed_on)
 {
     segment->fed_on[input] = fed_on;
+}
+
+void est_local_devices_log(const est_local_devices *devices, const est_graph *graph, const char *task)
+{
+    const char *colon = strrchr(task, ':');
+    int         job   = colon != NULL ? (int)(colon - task) : (int)strlen(task);
+
+    for (int32_t id = 0; id < est_graph_size(graph) && devices->choice.log_placement; id++) {
+        const est_node_def *def = est_graph_node(graph, id);
+
+        if (def->op->source == EST_SOURCE_FEED || def->op->source == EST_SOURCE_CONST) continue;
+        est_log_info("%s: (%s): /job:%.*s/replica:0/task:%s/device:CPU:0", def->name, def->op->name, job, task,
+                     colon != NULL ? colon + 1 : "0");
+    }
 }
 
 est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment, est_store *store,

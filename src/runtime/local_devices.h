@@ -4,7 +4,8 @@
  *
  * To the cut of a step (runtime/partition.c) they are tasks, after those of the cluster were cut off: what runs on a
  * device between two exchanges with the host is a segment, which is a plan of its own, and copies between host and
- * device are its borders. Unlike those of tasks, variables on a device are in the session's store.
+ * device are its borders. Unlike those of tasks, variables on a device are in the session's store. What another task
+ * runs is on the CPU there, so that values of its variables come to a device, and gradients leave it, through the host.
  *
  *   D1  A variable is on a device if it holds floats, is not a dynamic embedding's, and the device has kernels for all
  *       operations that touch it; those of one operation are on the same device. It stays where it is made, but that it
@@ -37,6 +38,9 @@ void est_local_devices_abandon(est_local_devices *devices);
  * that are. */
 EST_MUST_CHECK est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph,
                                                       est_store *store, bool may_move);
+
+/* Says what another task of the cluster, "ps:1", runs of a step, if that is asked for (.log_device_placement). */
+void est_local_devices_log(const est_local_devices *devices, const est_graph *graph, const char *task);
 
 /* The plan of a segment on its device; options: of the step. */
 EST_MUST_CHECK est_status est_local_devices_enter(est_local_devices *devices, const est_segment *segment,

@@ -180,8 +180,10 @@ static est_status list_far_tables(est_plan *plan)
     return EST_OK;
 }
 
-static est_status partition_graph(est_plan *plan, est_store *store, est_remote *remote)
+static est_status partition_graph(est_plan *plan, est_store *store, const est_plan_options *options)
 {
+    est_remote *remote = options->remote;
+
     if (!remote->runs_all) {
         EST_TRY(est_pass_lookups(plan->graph, &plan->io, store));
         EST_TRY(est_pass_shard(plan->graph, &plan->io, store));
@@ -194,6 +196,9 @@ static est_status partition_graph(est_plan *plan, est_store *store, est_remote *
     for (int i = 0; i < plan->n_segments; i++) {
         plan->bindings[i].ops = remote->ops;
         EST_TRY(remote->ops->enter(remote, &plan->segments[i], &plan->bindings[i].segment));
+        if (options->devices == NULL) continue;
+        est_local_devices_log(options->devices, plan->segments[i].graph,
+                              remote->ops->name(remote, plan->segments[i].task));
     }
     return EST_OK;
 }
@@ -230,6 +235,17 @@ static void bind_ends(est_plan *plan)
     }
 }
 
+/* The part that the item starts or awaits; NULL: none. Segments of other tasks are sent from memory of the host. */
+static est_remote_segment *part_of(const est_plan *plan, const est_item *item)
+{
+    const est_op *op = item->call.node->op;
+
+    if ((op != &est_op_start && op != &est_op_finish) || est_node_int(item->call.node, "segment") < plan->n_segments) {
+        return NULL;
+    }
+    return ((const est_remote_binding *)item->call.state)->segment;
+}
+
 /* Which fed tensors the host itself looks at, and which reach the start of a part as they are. */
 static est_status bind_feeds(est_plan *plan)
 {
@@ -243,16 +259,16 @@ static est_status bind_feeds(est_plan *plan)
         int32_t root = plan->items[plan->item_of[plan->io.feeds[f].id]].first_view;
 
         for (int32_t k = 0; k < plan->n_items; k++) {
-            const est_item *item = &plan->items[k];
-            bool            end  = item->call.node->op == &est_op_start || item->call.node->op == &est_op_finish;
+            const est_item     *item = &plan->items[k];
+            est_remote_segment *part = part_of(plan, item);
 
             for (int i = 0; i < item->call.n_in; i++) {
                 if (plan->slots[est_view_index(plan, item->call.in[i])].root != root) continue;
-                if (item->call.node->op == &est_op_start && item->call.state != NULL) {
-                    est_local_devices_feed(((est_remote_binding *)item->call.state)->segment, i, &plan->fed_on[f]);
+                if (part != NULL) {
+                    if (item->call.node->op == &est_op_start) est_local_devices_feed(part, i, &plan->fed_on[f]);
+                } else if (!(item->call.node->op->alias && !item->copied) && est_item_looks_at(item, i)) {
+                    plan->fed_here[f] = true;
                 }
-                if (end || (item->call.node->op->alias && !item->copied) || !est_item_looks_at(item, i)) continue;
-                plan->fed_here[f] = true;
             }
         }
         for (int32_t v = 0; v < plan->n_views; v++) {
@@ -634,7 +650,7 @@ static est_status build(est_plan *plan, const est_graph *graph, const est_io *io
         EST_TRY(est_pass_fold(plan->graph, &plan->io, store, options));
     }
     EST_TRY(est_pass_reduce(plan->graph, graph, &plan->io, options->communicator, plan->arena, &plan->exchange));
-    if (options->remote != NULL) EST_TRY(partition_graph(plan, store, options->remote));
+    if (options->remote != NULL) EST_TRY(partition_graph(plan, store, options));
     if (options->devices != NULL) EST_TRY(cut_devices(plan, store, options));
     if (options->passes) EST_TRY(est_pass_fuse(plan->graph, &plan->io, plan->device));
     EST_TRY((plan->device->runs != NULL ? est_order_make_alike : est_order_make)(plan->graph, &plan->io, plan->arena,

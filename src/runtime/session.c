@@ -103,23 +103,27 @@ static est_status find_variables(est_session *s)
     return EST_OK;
 }
 
-/* Other tasks hold variables in the memory of the host. */
+/* A task that runs everything has devices of its own. */
+static est_status refuse_devices(est_strings names)
+{
+    EST_REQUIRE_LIST("session devices", names);
+    for (int i = 0; i < names.n; i++) {
+        if (names.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
+        EST_TRY(est_device_name_check(names.data[i]));
+        if (strcasecmp(est_device_name_task(names.data[i]).kind, "CPU") == 0) continue;
+        return est_fail(EST_UNIMPLEMENTED,
+                        "a session whose steps a server runs computes there, on the CPU, not on \"%s\"", names.data[i]);
+    }
+    return EST_OK;
+}
+
 static est_status find_devices(est_session *s)
 {
-    est_strings names = s->options.devices;
-
-    if (s->options.remote == NULL) {
+    if (s->options.remote != NULL && s->options.remote->runs_all) {
+        EST_TRY(refuse_devices(s->options.devices));
+    } else {
         EST_TRY(est_local_devices_create(&s->options, &s->devices));
         if (s->devices != NULL) EST_TRY(est_flights_create(s->devices, &s->flights));
-    } else {
-        EST_REQUIRE_LIST("session devices", names);
-        for (int i = 0; i < names.n; i++) {
-            if (names.data[i] == NULL) return est_fail(EST_INVALID_ARGUMENT, "a device of a session is NULL");
-            EST_TRY(est_device_name_check(names.data[i]));
-            if (strcasecmp(est_device_name_task(names.data[i]).kind, "CPU") == 0) continue;
-            return est_fail(EST_UNIMPLEMENTED, "a session with tasks of a cluster runs on the CPU, not on \"%s\"",
-                            names.data[i]);
-        }
     }
     s->options.devices = (est_strings){ 0 }; /* the caller's */
     return EST_OK;

@@ -78,6 +78,19 @@ TEST(ps)
     }
 }
 
+/* A task that computes on a device: what was under way there when a ps died is given up. */
+TEST(with_devices)
+{
+    cluster c = cluster_make(1, 2, 2, 0);
+
+    CLUSTER_SET(&c, "steps=2000", "save=100", "pause_us=1000", "device=1");
+    cluster_start_all(&c);
+    cluster_wait_step(&c, 200, 30);
+    kill_and_restart(&c, "ps", 1);
+    kill_and_restart(&c, "worker", 0);
+    end(&c);
+}
+
 TEST(chief)
 {
     cluster c = begin(2, 2, 0);

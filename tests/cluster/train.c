@@ -42,6 +42,32 @@ TEST(ucx)
     run_job(1, 2, 0, "ucx");
 }
 
+static double train_alone(const char *device, cluster *c)
+{
+    *c = cluster_make(1, 0, 2, 0);
+    CLUSTER_SET(c, "steps=40", device);
+    cluster_start_all(c);
+    cluster_wait_all(c, 60);
+    return cluster_job_loss(c, NULL, false, NULL);
+}
+
+/* A worker with a device pulls variables into its memory and pushes gradients from there; the tasks that have them
+ * compute on the CPU. The kernels of a far device are the CPU's, and so are the bits. */
+TEST(device_of_a_worker)
+{
+    cluster             plain, far;
+    double              want = train_alone("device=0", &plain), got = train_alone("device=1", &far);
+    const cluster_task *chief = cluster_find(&far, "chief", 0);
+
+    assert_true(want == got);
+    assert_true(cluster_count_log(chief, "(MatMul): /job:localhost/replica:0/task:0/device:GPU:0") > 0);
+    assert_true(cluster_count_log(chief, "(ResourceApplyAdam): /job:ps/replica:0/task:1/device:CPU:0") > 0);
+    assert_true(cluster_count_log(chief, "/device:GPU:0: phase 1 of a step") > 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(cluster_count_log(cluster_find(&far, "ps", i), "GPU:0"), 0);
+    cluster_free(&plain);
+    cluster_free(&far);
+}
+
 int main(int argc, char **argv)
 {
     cluster_task_main(argc, argv, cluster_job_task);

@@ -4,6 +4,7 @@
  * the variables the result is that of one worker, whatever order they come in. */
 #include "estoc/estoc.h"
 #include "support/coordinator_test.h"
+#include "support/far_device.h"
 
 #define CALLS   200
 #define ROWS    9
@@ -103,4 +104,5 @@ TEST(updates_are_whole)
         assert_true(one[0] != 0 && one[N_ALL - 1] != 0);
         assert_memory_equal(one, three, sizeof one);
     }
+    assert_int_equal(est_far_device_counts().launched > 0, est_far_device_is_used()); /* functions compute there */
 }

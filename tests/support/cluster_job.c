@@ -17,9 +17,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "device/devices.h"
 #include "estoc/exporter.h"
 #include "support/dynamic_test.h"
 #include "support/estimator_test.h"
+#include "support/far_device.h"
 
 /* Gives each step a length, as if it had much to compute. */
 typedef struct slow_hook {
@@ -240,6 +242,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "hold_step", &job->hold_step, NULL },
                    { "shards", &job->shards, NULL },
                    { "cut", &job->cut, NULL },
+                   { "device", &job->device, NULL },
                    { "return", NULL, &job->return_in },
                    { "timeout", NULL, &job->timeout } };
 
@@ -385,7 +388,8 @@ static est_status make_estimator(const char *model_dir, const cluster_job *job, 
                                                .log_step_count_steps = job->log, .max_worker_delay_secs = EST_OFF,
                                                .train_distribute = strategy, .peer_silence_secs = job->silence,
                                                .eval_distribute = job->multi_worker != 0 ? strategy : NULL,
-                                               .session_creation_timeout_secs = job->timeout)),
+                                               .session_creation_timeout_secs = job->timeout,
+                                               .log_device_placement          = job->device != 0)),
         out);
 }
 
@@ -414,6 +418,7 @@ int cluster_job_task(int argc, char **argv)
 
     for (int i = 1; i < argc; i++) take_word(argv[i], &job);
     slow.ns = job.pause_us * 1000;
+    if (job.device != 0) est_devices_use(est_far_devices, 1);
     (void)signal(SIGUSR1, cluster_cut_links);
     (void)signal(SIGTERM, come_late);
     status = make_strategy(&job, &strategy);

@@ -37,6 +37,7 @@ typedef struct cluster_job {
         hold_task; /* of those that train, which does nothing after hold_step before the test has said so; -1: all */
     int64_t hold_step; /* 0: none does */
     int64_t shards;    /* not 0: the first worker has 1 example, the second none, the third so many, any other 8 */
+    int64_t device;    /* not 0: tasks have a far device, and say where things run */
     int64_t cut;       /* not 0: batches of one row are cut for all workers; the first has 1 row, the others so many */
     double  rate;      /* not 0: SGD with this learning rate, in place of Adam */
     double  silence;   /* peer_silence_secs */
