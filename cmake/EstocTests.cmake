@@ -15,7 +15,7 @@ set(est_thread_tests "^base/(pool|thread)" "^(runtime|kernels|data|net|cluster|c
 # sanitizer only the second list. The third list looks at how the CPU runs a step, or at how fast it is.
 set(est_far_tests "^(runtime|nn|train|estimator|strategy)/" "^(network/strategies|collective/state_transfer|coordinator/updates)\\.c$")
 set(est_far_sanitized_tests "^runtime/(session|random_graphs)\\.c$" "^train/(monitored|saver)\\.c$")
-set(est_cpu_tests "^runtime/(faults|layout|lazy_rows|local_devices|passes|run_ahead|trace)\\.c$" "^estimator/(ahead|evaluator)\\.c$")
+set(est_cpu_tests "^runtime/(faults|layout|lazy_rows|local_devices|passes|run_ahead|trace)\\.c$" "^estimator/(ahead|evaluator|mirrored)\\.c$")
 
 # What takes longest on two cores begins first, so that nothing long is left for the end: each list a step of COST.
 set(est_first_tests

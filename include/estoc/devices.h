@@ -2,8 +2,9 @@
  *
  * The devices of this process: its CPU, and GPUs where libestoc_cuda.so finds some.
  *
- * Operations are pinned to a device with est_graph_device; est_session_options says which devices a session uses. Any
- * thread. */
+ * Operations are pinned to a device with est_graph_device; est_session_options says which devices a session uses.
+ * "/device:GPU:*" is every GPU of the session: a variable that is pinned to it has a copy on each, and an operation
+ * runs on each that needs its result. Any thread. */
 #ifndef ESTOC_DEVICES_H
 #define ESTOC_DEVICES_H
 

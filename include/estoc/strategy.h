@@ -86,8 +86,8 @@ EST_API void est_strategy_free(est_strategy *strategy);
 EST_API EST_MUST_CHECK est_status est_one_device_strategy(const char *device, est_strategy **out);
 
 /* Devices are CPUs, "/cpu:0" or "/device:CPU:0", or GPUs that are there (estoc/devices.h), "/gpu:0"; no two the same.
- * "/cpu:1" is the same processor: all CPUs of a process share one memory and one thread pool. Variables have one copy:
- * of several GPUs the first has them, and values cross through the host. */
+ * "/cpu:1" is the same processor: all CPUs of a process share one memory and one thread pool, and variables have one
+ * copy there. Of several GPUs each has a copy of every variable; gradients meet on the host. */
 typedef struct est_mirrored_options {
     size_t      struct_size; /* filled by EST_MIRRORED */
     est_strings devices;     /* one for each replica; zeroed: CPUs from 0 on. Copied */

@@ -13,11 +13,12 @@
 #include "strategy/strategy.h"
 
 typedef struct replica_models {
-    est_model  **models; /* [n]: the first is the caller's */
-    int          n;
-    est_model_fn model_fn;
-    const void  *params;
-    est_node     loss; /* of all */
+    est_model         **models; /* [n]: the first is the caller's */
+    int                 n;
+    est_model_fn        model_fn;
+    const void         *params;
+    const est_strategy *strategy;
+    est_node            loss; /* of all */
 } replica_models;
 
 /* The mean of the replicas' losses weighted by examples, or their sum, as the strategy reduces gradients. */
@@ -37,6 +38,7 @@ static est_status build_replica(int replica, void *user)
     est_model      *model = t->models[replica];
     est_node        loss;
 
+    est_strategy_pin(t->strategy, model->graph, replica);
     EST_TRY(est_model_build(model, t->model_fn, t->params));
     loss = est_replicas_merge(model->graph, join_losses, model);
     if (replica == 0) t->loss = loss;
@@ -82,7 +84,7 @@ est_status est_model_build_replicas(est_model *model, est_model_fn model_fn, con
 {
     est_replicas   replicas = est_strategy_replicas(strategy);
     est_node      *weight   = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof *weight);
-    replica_models t        = { .n = replicas.n, .model_fn = model_fn, .params = params };
+    replica_models t        = { .n = replicas.n, .model_fn = model_fn, .params = params, .strategy = strategy };
     est_status     status   = EST_OK;
 
     t.models = est_arena_alloc(model->arena, (size_t)replicas.n * sizeof(est_model *));

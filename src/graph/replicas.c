@@ -97,7 +97,9 @@ void est_replicas_turn(est_graph *graph, int replica)
     if (r->current >= 0) save_place(graph, &r->places[r->current]);
     r->current = replica;
     load_place(graph, &r->places[replica >= 0 ? replica : 0]);
-    if (replica < 0) graph->reuse = NULL; /* what a merge makes is made once */
+    if (replica >= 0) return;
+    graph->reuse = NULL; /* what a merge makes is made once */
+    if (r->merge_device != NULL) graph->device = r->merge_device;
 }
 
 void est_replicas_end(est_graph *graph, est_replicas *replicas, est_replicas *before)

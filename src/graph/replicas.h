@@ -43,6 +43,10 @@ struct est_replicas {
     bool          by_loss;
     est_reduce_op last_loss;
 
+    /* What merges pin operations to, in place of the device of the first copy, where copies are on several devices:
+     * "/device:GPU:*" (runtime/local_devices.h, D4). Their values then meet on the host. NULL: the first copy's */
+    const char *merge_device;
+
     const void *owner; /* the strategy; NULL: none */
     int         depth; /* open scopes of the owner */
 

@@ -28,6 +28,9 @@ typedef struct est_row_draw {
 /* The name of a shard: the name of the whole variable and the index of the shard. */
 #define EST_SHARD_NAME "%s/part_%d"
 
+/* The name of a copy: the name of the variable and the number of the copy, from 1 up. As TensorFlow has it. */
+#define EST_COPY_NAME "%s/replica_%d"
+
 struct est_var {
     const char       *name;
     est_view          value;   /* memory that never moves, of its device */
@@ -48,6 +51,11 @@ struct est_var {
     int       n_shards;  /* 0: not partitioned; else at least 2 */
     est_var  *whole;     /* of a shard: the whole variable; NULL: not a shard */
     int64_t   first_row; /* of a shard: its first row in the whole variable */
+
+    /* A variable that is on several devices has copies on all but the first, which steps keep equal
+     * (runtime/copies.c). What is written to the variable is written to them. */
+    est_var **copies; /* [n_copies] */
+    int       n_copies;
 };
 
 static inline est_var *est_call_variable(const est_call *c, int input)

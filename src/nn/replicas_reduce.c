@@ -12,11 +12,28 @@ static est_node *node_list(est_graph *graph, int n)
     return list;
 }
 
+/* What joins values of all replicas: where these are on several devices, on the host, from which the result comes to
+ * all that need it. */
+static est_node join(const est_replica_reduction *j, est_nodes parts, bool sum)
+{
+    est_colocation before;
+    est_node       joined;
+
+    if (parts.n == 1) return parts.data[0];
+    before = est_graph_colocate(j->graph, EST_NO_NODE); /* nothing changes yet */
+    if (j->meet) est_graph_device(j->graph, "/device:CPU:0");
+    joined = sum ? est_add_n(parts) : est_concat(parts, 0);
+    est_graph_colocate_end(j->graph, before);
+    return joined;
+}
+
 est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_reduce_op how, const est_node *weight)
 {
     const est_replicas   *r = est_graph_replicas(graph);
-    est_replica_reduction j = { .graph = graph, .how = how, .n = r->n, .across_workers = r->across_workers };
-    est_node              total;
+    est_replica_reduction j = {
+        .graph = graph, .how = how, .n = r->n, .across_workers = r->across_workers, .meet = r->merge_device != NULL
+    };
+    est_node total;
 
     if (weight == NULL) {
         if (j.across_workers) j.total = est_scalar(graph, EST_F32, r->n);
@@ -26,7 +43,7 @@ est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_reduce_o
         j.total = weight[0];
         return j;
     }
-    total = est_add_n((est_nodes){ weight, r->n });
+    total = join(&j, (est_nodes){ weight, r->n }, true);
     if (j.across_workers) j.total = total;
     j.has = node_list(graph, r->n);
     if (how == EST_REDUCE_OP_MEAN) j.share = node_list(graph, r->n);
@@ -39,14 +56,23 @@ est_replica_reduction est_replica_reduction_begin(est_graph *graph, est_reduce_o
     return j;
 }
 
-/* The summand of replica i. */
-static est_node part(const est_replica_reduction *j, int i, est_node value)
+static est_node weighted(const est_replica_reduction *j, int i, est_node value)
 {
     est_dtype dtype = est_node_dtype(value);
 
     if (j->has != NULL) value = est_select(j->has[i], value, est_zeros_like(value));
     if (j->share == NULL) return value;
     return est_mul(value, dtype == EST_F64 ? j->share[i] : est_cast(j->share[i], dtype));
+}
+
+/* The summand of replica i, made where the value is. */
+static est_node part(const est_replica_reduction *j, int i, est_node value)
+{
+    est_colocation before = est_graph_colocate(j->graph, j->meet ? value : EST_NO_NODE);
+
+    value = weighted(j, i, value);
+    est_graph_colocate_end(j->graph, before);
+    return value;
 }
 
 /* The mean with equal weights. */
@@ -65,7 +91,7 @@ static est_node across(const est_replica_reduction *j, est_node value)
 /* The sum of at least one part. */
 static est_node dense(const est_replica_reduction *j, est_nodes parts)
 {
-    return across(j, divided(j, parts.n == 1 ? parts.data[0] : est_add_n(parts)));
+    return across(j, divided(j, join(j, parts, true)));
 }
 
 est_node est_replica_reduce_value(const est_replica_reduction *reduction, const est_node *values)
@@ -79,10 +105,8 @@ est_node est_replica_reduce_value(const est_replica_reduction *reduction, const 
 
 static est_gradient rows(const est_replica_reduction *j, est_nodes indices, est_nodes values)
 {
-    est_gradient g = { .indices = indices.data[0], .values = values.data[0] };
+    est_gradient g = { .indices = join(j, indices, false), .values = divided(j, join(j, values, false)) };
 
-    if (indices.n > 1) g = (est_gradient){ .indices = est_concat(indices, 0), .values = est_concat(values, 0) };
-    g.values = divided(j, g.values);
     return j->across_workers ? est_reduce_rows_across(est_dedup(g), j->total, j->how == EST_REDUCE_OP_MEAN) : g;
 }
 

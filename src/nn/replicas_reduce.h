@@ -15,6 +15,7 @@ typedef struct est_replica_reduction {
     est_reduce_op how;
     int           n;
     bool          across_workers;
+    bool          meet;  /* replicas are on several devices, and their values meet on the host */
     est_node     *share; /* [n]: of a mean: the replica's part of all examples, F64; NULL: equal parts */
     est_node     *has;   /* [n]: whether it has examples; NULL: all have */
     est_node      total; /* number of examples here, or of replicas; EST_NO_NODE: not needed without other workers */

@@ -15,7 +15,13 @@
 
 #define NO_SUCH (-2) /* beside EST_HERE: pinned to a device that the session does not have */
 
-/* The device that a string names: EST_HERE, NO_SUCH, or its number in the choice; without a string the first. */
+static bool is_one_of(const est_device *device, const est_device_task *named)
+{
+    return strcasecmp(named->kind, device->kind) == 0 && (named->number < 0 || named->number == device->number);
+}
+
+/* The device that a string names: EST_HERE, NO_SUCH, or its number in the choice; without a string the first, and the
+ * first of its kind if any will do. */
 static int32_t named_device(const est_device_choice *c, const char *text)
 {
     est_device_task device = est_device_name_task(text);
@@ -23,9 +29,16 @@ static int32_t named_device(const est_device_choice *c, const char *text)
     if (device.kind[0] == '\0') return c->n > 0 ? 0 : EST_HERE;
     if (strcasecmp(device.kind, "CPU") == 0) return EST_HERE;
     for (int i = 0; i < c->n; i++) {
-        if (strcasecmp(device.kind, c->devices[i]->kind) == 0 && device.number == c->devices[i]->number) return i;
+        if (is_one_of(c->devices[i], &device)) return i;
     }
     return NO_SUCH;
+}
+
+bool est_device_is_any(const est_node_def *def)
+{
+    est_device_task device = est_device_name_task(def->device);
+
+    return device.kind[0] != '\0' && strcasecmp(device.kind, "CPU") != 0 && device.number < 0;
 }
 
 static bool is_pinned(const est_node_def *def)
@@ -179,12 +192,13 @@ typedef struct variables {
     const est_device_choice *choice;
     const est_graph         *graph;
     const est_store         *store;
-    int32_t                 *first; /* per handle: the first of the same variable */
-    int32_t                 *at;    /* per first handle: a device, or EST_HERE */
+    int32_t                 *first;  /* per handle: the first of the same variable */
+    int32_t                 *at;     /* per first handle: a device, or EST_HERE */
+    bool                    *single; /* per first handle: it has no copies */
     bool                     may_move;
 } variables;
 
-static int32_t device_number(const est_device_choice *c, const est_device *device)
+int32_t est_device_number(const est_device_choice *c, const est_device *device)
 {
     for (int32_t i = 0; i < c->n; i++) {
         if (c->devices[i] == device) return i;
@@ -198,7 +212,7 @@ static int32_t wanted(const variables *v, const est_node_def *handle)
     const est_var *var = est_store_find(v->store, est_node_string(handle, "shared_name"));
     int32_t        at  = named_device(v->choice, handle->device);
 
-    if (var != NULL) return var->elsewhere ? EST_HERE : device_number(v->choice, var->device);
+    if (var != NULL) return var->elsewhere ? EST_HERE : est_device_number(v->choice, var->device);
     if (handle->op->has_rows || at == NO_SUCH) return EST_HERE;
     switch (est_node_type(handle, "dtype")) {
     case EST_F32:
@@ -231,21 +245,72 @@ static est_status find_first_handles(variables *v)
     return status;
 }
 
+/* A variable that is pinned to any device of a kind has a copy on each, unless it is local (each replica would add to
+ * the state of a metric by itself) or something that is pinned to one of them writes it, but for its first value. */
+static void find_single(const variables *v)
+{
+    est_nodes local = est_graph_collection(v->graph, "local_variables");
+
+    for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
+        const est_node_def *def = est_graph_node(v->graph, id);
+
+        if (def->op->source == EST_SOURCE_VARIABLE && v->first[id] == id) v->single[id] = !est_device_is_any(def);
+    }
+    for (int i = 0; i < local.n; i++) v->single[v->first[local.data[i].id]] = true;
+    for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
+        const est_node_def *def = est_graph_node(v->graph, id);
+
+        if (def->op->writes == 0 || !is_pinned(def) || est_device_is_any(def)) continue;
+        for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+            int32_t handle = def->in[i].node;
+
+            if ((def->op->writes & 1u << i) == 0 || est_graph_initializer(v->graph, handle).id == id) continue;
+            v->single[v->first[handle]] = true;
+        }
+    }
+}
+
+/* The devices that a variable is on which may have copies. */
+static int list_devices(const variables *v, const est_node_def *handle, const est_device **out)
+{
+    est_device_task named = est_device_name_task(handle->device);
+    int             n     = 0;
+
+    for (int i = 0; i < v->choice->n; i++) {
+        if (is_one_of(v->choice->devices[i], &named)) out[n++] = v->choice->devices[i];
+    }
+    return n;
+}
+
+/* Whether the operation runs on all devices that its variable is to be on. */
+static bool runs_there(const variables *v, const est_node_def *def, int32_t handle, int32_t at)
+{
+    const est_device *devices[EST_DEVICES_MAX];
+    bool              runs = can_run(v->graph, def, v->choice->devices[at]);
+    int               n;
+
+    if (v->single[handle] || !runs) return runs;
+    n = list_devices(v, est_graph_node(v->graph, handle), devices);
+    for (int i = 0; i < n && runs; i++) runs = can_run(v->graph, def, devices[i]);
+    return runs;
+}
+
 /* Takes variables off their devices that an operation cannot use there; false: there was none. */
 static bool take_off(variables *v, const est_node_def *def)
 {
-    int32_t at      = NO_SUCH;
+    int32_t at = NO_SUCH, handle = 0;
     bool    changed = false, same = true;
 
     for (int32_t i = 0; i < def->n_in; i++) {
         int32_t of;
 
         if (!touches(v->graph, def, i)) continue;
-        of   = v->at[v->first[def->in[i].node]];
-        same = same && (at == NO_SUCH || at == of);
-        at   = of;
+        handle = v->first[def->in[i].node];
+        of     = v->at[handle];
+        same   = same && (at == NO_SUCH || at == of);
+        at     = of;
     }
-    if (at == NO_SUCH || (same && (at == EST_HERE || can_run(v->graph, def, v->choice->devices[at])))) return false;
+    if (at == NO_SUCH || (same && (at == EST_HERE || runs_there(v, def, handle, at)))) return false;
     for (int32_t i = 0; i < def->n_in; i++) {
         int32_t *of = &v->at[v->first[def->in[i].node]];
 
@@ -256,11 +321,21 @@ static bool take_off(variables *v, const est_node_def *def)
     return changed;
 }
 
+static est_status add_variable(const variables *v, const est_node_def *handle, est_store *store)
+{
+    const est_device *devices[EST_DEVICES_MAX];
+    int               n = v->single[handle->id] ? 1 : list_devices(v, handle, devices);
+
+    if (n > 1) return est_store_add_copies(store, handle, devices, n);
+    return est_store_add_on(store, handle, v->choice->devices[v->at[handle->id]]);
+}
+
 static est_status place(variables *v, est_store *store)
 {
     bool again = true;
 
     EST_TRY(find_first_handles(v));
+    find_single(v);
     while (again) {
         again = false;
         for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
@@ -274,10 +349,10 @@ static est_status place(variables *v, est_store *store)
         if (def->op->source != EST_SOURCE_VARIABLE) continue;
         var = est_store_find(store, est_node_string(def, "shared_name"));
         if (v->at[id] != EST_HERE && var == NULL) {
-            EST_TRY(est_store_add_on(store, def, v->choice->devices[v->at[id]]));
+            EST_TRY(add_variable(v, def, store));
         } else if (v->may_move && var != NULL && v->first[id] == id && v->at[id] == EST_HERE && !var->elsewhere &&
                    var->device->runs != NULL) {
-            EST_TRY(est_store_move_here(var));
+            EST_TRY(est_store_move_here(store, var));
         } else {
             EST_TRY(est_store_variable(store, def, &var));
         }
@@ -289,16 +364,18 @@ est_status est_device_place_variables(const est_device_choice *choice, const est
                                       bool may_move)
 {
     size_t     n = (size_t)est_graph_size(graph) + 1;
-    variables  v = { choice, graph, store, est_alloc(sizeof(int32_t) * n), est_alloc(sizeof(int32_t) * n), may_move };
+    variables  v = { choice,        graph,   store, est_alloc(sizeof(int32_t) * n), est_alloc(sizeof(int32_t) * n),
+                     est_zalloc(n), may_move };
     est_status status;
 
     if (choice->n == 0) {
         status = EST_OK;
     } else {
-        status = v.first != NULL && v.at != NULL ? place(&v, store) : est_no_memory();
+        status = v.first != NULL && v.at != NULL && v.single != NULL ? place(&v, store) : est_no_memory();
     }
     est_free(v.first);
     est_free(v.at);
+    est_free(v.single);
     return status;
 }
 
@@ -314,7 +391,7 @@ static int32_t place_of(const est_device_choice *c, const est_partition_step *st
 {
     const est_var *var = est_store_find(step->store, est_node_string(handle, "shared_name"));
 
-    return var == NULL || var->elsewhere ? EST_HERE : device_number(c, var->device);
+    return var == NULL || var->elsewhere ? EST_HERE : est_device_number(c, var->device);
 }
 
 /* Whether an operation touches variables, and on which device those are (D2). */

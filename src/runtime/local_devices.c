@@ -192,6 +192,12 @@ est_remote *est_local_devices_remote(est_local_devices *devices)
     return &devices->remote;
 }
 
+est_status est_local_devices_copies(const est_local_devices *devices, est_graph *graph, est_io *io,
+                                    const est_store *store, est_arena *arena)
+{
+    return devices->choice.n > 1 ? est_pass_copies(graph, io, store, &devices->choice, arena) : EST_OK;
+}
+
 est_status est_local_devices_variables(const est_local_devices *devices, const est_graph *graph, est_store *store,
                                        bool may_move)
 {

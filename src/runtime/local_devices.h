@@ -16,7 +16,11 @@
  *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
  *       on a device are known before a step. Integers that are compared or cast to floats, and nothing else, are no
  *       shapes; those that follow from shapes, as Shape, are known where they are used. Sparse gradients, which shrink
- *       where ids occur twice, are padded instead, if nothing but updates on the device takes them. */
+ *       where ids occur twice, are padded instead, if nothing but updates on the device takes them.
+ *   D4  A variable that is pinned to any device of a kind, "/device:GPU:*", as the mirrored strategy has it, is on all
+ *       of the session's: on the first, and with copies on the others, which are equal after every step. Who runs on a
+ *       device reads the copy there, and what writes the variable is run for each copy with the same values
+ *       (runtime/copies.c). An operation that is pinned so runs on each device that needs its result. */
 #ifndef EST_RUNTIME_LOCAL_DEVICES_H
 #define EST_RUNTIME_LOCAL_DEVICES_H
 
@@ -33,6 +37,10 @@ est_remote *est_local_devices_remote(est_local_devices *devices);
 
 /* After a step that has failed: waits for all that was started. */
 void est_local_devices_abandon(est_local_devices *devices);
+
+/* Before a step is cut: what writes variables with copies, and what reads those (D4). */
+EST_MUST_CHECK est_status est_local_devices_copies(const est_local_devices *devices, est_graph *graph, est_io *io,
+                                                   const est_store *store, est_arena *arena);
 
 /* Makes the variables of the graph that are not in the store yet, each on its device (D1). may_move: no plan uses those
  * that are. */
@@ -65,6 +73,17 @@ typedef struct est_device_choice {
 
 EST_MUST_CHECK est_status est_device_place_variables(const est_device_choice *choice, const est_graph *graph,
                                                      est_store *store, bool may_move);
+
+/* Whether a node is pinned to any device of a kind that is not the CPU (D4). */
+bool est_device_is_any(const est_node_def *def);
+
+/* Its number in the choice; EST_HERE: it is not one of them. */
+int32_t est_device_number(const est_device_choice *choice, const est_device *device);
+
+/* runtime/copies.c */
+EST_MUST_CHECK est_status est_pass_copies(est_graph *graph, est_io *io, const est_store *store,
+                                          const est_device_choice *choice, est_arena *arena);
+
 struct est_partition_step;
 EST_MUST_CHECK est_status est_device_place_nodes(const est_device_choice *choice, const struct est_partition_step *step,
                                                  int32_t *task);

@@ -210,6 +210,7 @@ static est_status cut_devices(est_plan *plan, est_store *store, const est_plan_o
     est_remote *devices = est_local_devices_remote(options->devices);
 
     plan->devices = options->devices;
+    EST_TRY(est_local_devices_copies(options->devices, plan->graph, &plan->io, store, plan->arena));
     EST_TRY(est_pass_partition(plan->graph, &plan->io, store, devices, plan->n_segments, plan->arena, &plan->parts,
                                &plan->n_parts));
     plan->part_bindings = est_arena_alloc(plan->arena, sizeof *plan->part_bindings * ((size_t)plan->n_parts + 1));

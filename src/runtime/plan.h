@@ -4,6 +4,7 @@
  *
  * Built from a private graph (runtime/pass.h) in these moves, one file each:
 ^ *   reduce_packs.c  exchanges with other workers
+ *   copies.c     variables on several devices
  *   partition.c  segments that other tasks run, then segments that other devices of this process run
  *   order.c      the order of the nodes, including hazards of variables
  *   plan.c       one item per node: its kernel, its views, the sources of its inputs

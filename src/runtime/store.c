@@ -61,7 +61,9 @@ static void free_var(est_var *var)
     est_cow_leave(var);
     free_memory(var);
     for (int i = 0; i < var->n_shards; i++) free_var(var->shards[i]);
+    for (int i = 0; i < var->n_copies; i++) free_var(var->copies[i]);
     est_free(var->shards);
+    est_free(var->copies);
     est_free((char *)(uintptr_t)var->name);
     est_free(var);
 }
@@ -224,7 +226,52 @@ est_status est_store_add_on(est_store *store, const est_node_def *handle, const 
     return status;
 }
 
-est_status est_store_move_here(est_var *var)
+static est_status add_copy(est_store *store, est_var *var, const est_device *device)
+{
+    est_strbuf name = { 0 };
+    est_var   *copy;
+    est_status status;
+
+    est_strbuf_printf(&name, EST_COPY_NAME, var->name, var->n_copies + 1);
+    status = est_strbuf_status(&name);
+    if (status == EST_OK && est_store_find(store, est_strbuf_text(&name)) != NULL) {
+        status = est_fail(EST_ALREADY_EXISTS, "a copy of variable '%s' is called '%s', and so is a variable", var->name,
+                          est_strbuf_text(&name));
+    }
+    if (status == EST_OK) {
+        status = make_var_on(device, est_strbuf_text(&name), var->value.dtype, &var->value.shape, NULL, HERE, &copy);
+    }
+    est_strbuf_clear(&name);
+    EST_TRY(status);
+    var->copies[var->n_copies++] = copy;
+    return est_map_put(&store->by_name, copy->name, copy);
+}
+
+static void drop_copies(est_store *store, est_var *var)
+{
+    while (var->n_copies > 0) {
+        est_var *copy = var->copies[--var->n_copies];
+
+        (void)est_map_remove(&store->by_name, copy->name);
+        free_var(copy);
+    }
+}
+
+est_status est_store_add_copies(est_store *store, const est_node_def *handle, const est_device *const *devices, int n)
+{
+    est_var   *var;
+    est_status status = EST_OK;
+
+    EST_TRY(est_store_add_on(store, handle, devices[0]));
+    var         = est_store_find(store, est_node_string(handle, "shared_name"));
+    var->copies = est_alloc(sizeof(est_var *) * (size_t)n);
+    if (var->copies == NULL) return est_no_memory();
+    for (int i = 1; i < n && status == EST_OK; i++) status = add_copy(store, var, devices[i]);
+    if (status != EST_OK) drop_copies(store, var);
+    return status;
+}
+
+est_status est_store_move_here(est_store *store, est_var *var)
 {
     size_t     bytes = value_bytes(&var->value);
     void      *here  = est_device_cpu.zalloc(&est_device_cpu, bytes);
@@ -236,6 +283,7 @@ est_status est_store_move_here(est_var *var)
         est_device_cpu.free(&est_device_cpu, here);
         return status;
     }
+    drop_copies(store, var);
     var->device->free(var->device, var->value.data);
     var->device     = &est_device_cpu;
     var->value.data = here;
@@ -365,6 +413,10 @@ est_status est_var_put(est_var *var, int64_t first, int64_t n, const void *from)
 {
     size_t size = est_dtype_size(var->value.dtype);
 
+    for (int i = 0; i < var->n_copies; i++) {
+        EST_TRY(est_var_put(var->copies[i], first, n, from));
+        var->copies[i]->initialized = true; /* as the variable is, or it is not used */
+    }
     var->blank = false;
     return var->device->copy_in(var->device, (char *)var->value.data + (size_t)first * size, from, (size_t)n * size);
 }

@@ -28,8 +28,12 @@ void est_store_set_mapping(est_var *var, est_mapping mapping);
 /* Makes the variable of a handle, which is not there yet and has no rows for keys, in the memory of a device. */
 EST_MUST_CHECK est_status est_store_add_on(est_store *store, const est_node_def *handle, const est_device *device);
 
-/* Moves a variable of a device that runs by itself to memory of the host. No plan may use it. */
-EST_MUST_CHECK est_status est_store_move_here(est_var *var);
+/* Moves a variable of a device that runs by itself to memory of the host; its copies go. No plan may use it. */
+EST_MUST_CHECK est_status est_store_move_here(est_store *store, est_var *var);
+
+/* As est_store_add_on, with copies on devices[1] and so on. Copies are found by name, but not listed. */
+EST_MUST_CHECK est_status est_store_add_copies(est_store *store, const est_node_def *handle,
+                                               const est_device *const *devices, int n);
 
 /* The variable of a handle, which may be one with rows for keys. */
 EST_MUST_CHECK est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out);

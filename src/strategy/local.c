@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strategies of one process: default, one_device, mirrored and central_storage. Variables have one copy: all CPUs
- * of a process share one memory, and of several GPUs the first has them, or the host with central_storage. The
- * strategies differ in how many replicas they have, and in where those are pinned. A run needs nothing beyond what
- * strategy/run.c does by itself. */
+ * The strategies of one process: default, one_device, mirrored and central_storage. All CPUs of a process share one
+ * memory, where variables have one copy; over several GPUs mirrored has one on each, central_storage one on the host.
+ * The strategies differ in how many replicas they have, and in where those and their variables are pinned. A run needs
+ * nothing beyond what strategy/run.c does by itself. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,6 +15,8 @@
 #include "device/devices.h"
 #include "graph/device_name.h"
 #include "strategy/run.h"
+
+#define EST_EVERY_GPU "/device:GPU:*"
 
 /* --- devices ------------------------------------------------------------------------------------------------------ */
 
@@ -89,12 +91,27 @@ static const char *keep_variables(est_node node, const char *op, const char *dev
     return strcmp(op, "VarHandleOp") == 0 ? "/device:CPU:0" : device;
 }
 
+/* Variables of replicas on several devices have a copy on each, unless the program pins them elsewhere. */
+static const char *mirror_variables(est_node node, const char *op, const char *device, void *user)
+{
+    (void)node;
+    (void)user;
+    if (strcmp(op, "VarHandleOp") != 0 || strcasecmp(est_device_name_task(device).kind, "GPU") != 0) return device;
+    return EST_EVERY_GPU;
+}
+
+const char *est_strategy_merge_device(const est_strategy *strategy)
+{
+    return strategy != NULL && strategy->n_devices > 1 && !strategy->host_variables ? EST_EVERY_GPU : NULL;
+}
+
 void est_strategy_pin(const est_strategy *strategy, est_graph *graph, int replica)
 {
     if (strategy == NULL) return;
     if (strategy->device[0] != '\0') est_graph_device(graph, strategy->device);
     if (strategy->n_devices > 1) est_graph_device(graph, strategy->devices[replica % strategy->n_devices]);
     if (strategy->host_variables && strategy->n_devices > 0) est_graph_device_fn(graph, keep_variables, NULL);
+    if (est_strategy_merge_device(strategy) != NULL) est_graph_device_fn(graph, mirror_variables, NULL);
 }
 
 /* How many replicas a list of devices and a number of replicas say together. */

@@ -163,6 +163,7 @@ est_replicas est_strategy_replicas(const est_strategy *strategy)
                            .total          = self->size * self->replicas,
                            .across_workers = self->size > 1,
                            .gradients      = EST_REDUCE_OP_SUM,
+                           .merge_device   = est_strategy_merge_device(strategy),
                            .owner          = strategy };
 }
 

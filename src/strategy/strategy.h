@@ -155,6 +155,9 @@ const est_strategy              *est_strategy_for(const est_strategy *strategy, 
 /* The devices of sessions that run what was built with it; zeroed: the default. NULL: no strategy. */
 est_strings est_strategy_devices(const est_strategy *strategy);
 
+/* What operations that merge replicas are pinned to (est_replicas.merge_device). NULL: no strategy. */
+const char *est_strategy_merge_device(const est_strategy *strategy);
+
 /* Pins what is built from now on to the device of a replica, or to none. NULL: no strategy. */
 void est_strategy_pin(const est_strategy *strategy, est_graph *graph, int replica);
 

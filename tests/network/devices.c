@@ -4,6 +4,7 @@
 #include "device/devices.h"
 #include "estoc/estoc.h"
 #include "network/network_test.h"
+#include "runtime/session.h"
 #include "support/far_device.h"
 
 #define ROWS 24
@@ -71,6 +72,14 @@ static const char *device_of(est_network *network, const char *variable)
     return strrchr(part.device, '/');
 }
 
+static int copies_of(est_network *network, const char *variable)
+{
+    est_store *store;
+
+    assert_ok(est_session_store(est_network_session(network), &store));
+    return est_store_find(store, variable)->n_copies;
+}
+
 static void assert_nothing_left(void)
 {
     est_far_counts now = est_far_device_counts();
@@ -132,6 +141,8 @@ TEST(mirrored_over_two_devices)
     here = train(cpus);
     far  = train(gpus);
     expect_same(&here, &far);
+    assert_int_equal(copies_of(far.network, "dense/kernel"), 1);
+    assert_int_equal(copies_of(far.network, "training/Adam/dense/kernel/m"), 1);
     forget(&here);
     forget(&far);
     est_strategy_free(cpus);

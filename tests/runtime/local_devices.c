@@ -349,6 +349,178 @@ TEST(variable_moves_to_the_host)
     assert_nothing_left();
 }
 
+/* --- variables on several devices --------------------------------------------------------------------------------- */
+
+typedef struct copied {
+    est_graph   *graph;
+    est_session *session;
+    est_node     w, x[2], y[2], train;
+} copied;
+
+/* w -= 0.5 (w x0 + w x1), each product on a device of its own; they meet on the host. */
+static copied make_copied(const char *update_device)
+{
+    copied   c = { 0 };
+    est_node sum;
+
+    assert_ok(est_graph_create(1, &c.graph));
+    est_graph_device(c.graph, "/device:GPU:*");
+    c.w = est_weight(c.graph, "w", EST_SHAPE(3), EST_WEIGHT(.initializer = est_init_random_uniform(1, 2, 5)));
+    for (int i = 0; i < 2; i++) {
+        est_graph_device(c.graph, i == 0 ? "/device:GPU:0" : "/device:GPU:1");
+        c.x[i] = est_placeholder(c.graph, "x", EST_F32, EST_SHAPE(3));
+        c.y[i] = est_mul(est_read_variable(c.w), c.x[i]);
+    }
+    est_graph_device(c.graph, "/cpu:0");
+    sum = est_add_n(EST_NODES(c.y[0], c.y[1]));
+    est_graph_device(c.graph, update_device);
+    c.train = est_group(c.graph, EST_NODES(est_assign_sub(c.w, est_scale(sum, 0.5))));
+    est_graph_device(c.graph, NULL);
+    assert_ok(est_graph_status(c.graph));
+    assert_ok(est_session_create(c.graph, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &c.session));
+    assert_ok(est_session_init(c.session));
+    return c;
+}
+
+static void free_copied(copied *c)
+{
+    est_session_free(c->session);
+    est_graph_free(c->graph);
+    assert_nothing_left();
+}
+
+static const est_var *variable(est_session *session, const char *name)
+{
+    est_store *store;
+
+    assert_ok(est_session_store(session, &store));
+    return est_store_find(store, name);
+}
+
+static void assert_equal_copies(est_session *session, const char *name, float first)
+{
+    const est_var *var = variable(session, name);
+    float          values[2][3];
+
+    assert_int_equal(var->n_copies, 1);
+    assert_ok(est_var_get(var, NULL, 0, 3, values[0]));
+    assert_ok(est_var_get(var->copies[0], NULL, 0, 3, values[1]));
+    assert_memory_equal(values[0], values[1], sizeof values[0]);
+    if (first != 0) assert_true(values[0][0] == first);
+}
+
+/* The starts and ends of a plan's segments, in order: 's', 'f', and 'o' between for what the host computes. */
+static void list_ends(est_step *step, char *out)
+{
+    const est_plan *plan = est_step_plan(step);
+    int             n    = 0;
+
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        const est_op *op = plan->items[plan->steps[i]].call.node->op;
+        char          c  = op == &est_op_start ? 's' : op == &est_op_finish ? 'f' : 'o';
+
+        if (n == 0 || out[n - 1] != c || c != 'o') out[n++] = c;
+        assert_true(n < 15);
+    }
+    out[n] = '\0';
+}
+
+static void train_copied(const copied *c, est_step *step, float x0, float x1)
+{
+    est_tensor *x[2];
+
+    for (int i = 0; i < 2; i++) {
+        float value = i == 0 ? x0 : x1;
+
+        assert_ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ value, value, value }, &x[i]));
+    }
+    assert_ok(est_step_run(step, (const est_tensor *const *)x));
+    est_tensor_free(x[0]);
+    est_tensor_free(x[1]);
+    assert_equal_copies(c->session, "w", 0);
+}
+
+/* Both devices compute at the same time, and their copies stay equal, also through what the host writes. */
+TEST(copies)
+{
+    copied      c    = make_copied("/device:GPU:*");
+    est_step   *step = NULL;
+    est_tensor *value, *y[2];
+    char        ends[16];
+
+    assert_equal_copies(c.session, "w", 0);
+    assert_int_equal(est_session_variables(c.session), 1);
+    assert_ok(est_session_prepare(c.session, EST_NODES(c.x[0], c.x[1]), EST_NO_NODES, EST_NODES(c.train), &step));
+    train_copied(&c, step, 0.25f, 0.5f);
+    list_ends(step, ends);
+    assert_string_equal(ends, "ssffossff");
+    assert_ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ 4, 5, 6 }, &value));
+    assert_ok(est_session_write(c.session, "w", value));
+    assert_equal_copies(c.session, "w", 4);
+    train_copied(&c, step, 1, 0.5f);
+    assert_equal_copies(c.session, "w", 1);
+    assert_ok(est_session_run(c.session, EST_FEEDS({ c.x[0], value }, { c.x[1], value }), EST_NODES(c.y[0], c.y[1]),
+                              EST_NO_NODES, y));
+    assert_true(((const float *)est_tensor_data(y[1]))[0] == 4);
+    for (int i = 0; i < 2; i++) est_tensor_free(y[i]);
+    est_tensor_free(value);
+    free_copied(&c);
+}
+
+/* What is pinned to one device and writes a variable has it to itself. */
+TEST(no_copies)
+{
+    copied c = make_copied("/device:GPU:1");
+
+    assert_int_equal(variable(c.session, "w")->n_copies, 0);
+    free_copied(&c);
+}
+
+TEST(copy_of_a_name_that_is_taken)
+{
+    est_graph   *g;
+    est_session *s;
+
+    assert_ok(est_graph_create(1, &g));
+    (void)est_weight(g, "w/replica_1", EST_SHAPE(3), NULL);
+    est_graph_device(g, "/device:GPU:*");
+    (void)est_weight(g, "w", EST_SHAPE(3), NULL);
+    assert_int_equal(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &s),
+                     EST_ALREADY_EXISTS);
+    assert_string_equal(est_error_message(), "a copy of variable 'w' is called 'w/replica_1', and so is a variable");
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+/* All devices that a variable is on have to run what touches it. */
+TEST(copies_move_to_the_host)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     w, train;
+    est_tensor  *before, *after;
+
+    assert_ok(est_graph_create(3, &g));
+    est_graph_device(g, "/device:GPU:*");
+    w = est_weight(g, "w", EST_SHAPE(3), NULL);
+    est_graph_device(g, NULL);
+    assert_ok(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:2")), &s));
+    assert_ok(est_session_init(s));
+    assert_equal_copies(s, "w", 0);
+    assert_ok(est_session_read(s, "w", &before));
+    train = est_minimize(est_adagrad(0.1, NULL), est_mean(est_square(est_read_variable(w))), NULL);
+    assert_ok(est_session_init(s));
+    assert_int_equal(variable(s, "w")->n_copies, 0);
+    assert_ok(est_session_read(s, "w", &after));
+    assert_memory_equal(est_tensor_data(before), est_tensor_data(after), est_tensor_bytes(before));
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL));
+    est_tensor_free(before);
+    est_tensor_free(after);
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
 int main(void)
 {
     limited         = *est_far_devices[0];

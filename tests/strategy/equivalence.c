@@ -7,8 +7,11 @@
  * Variables are float64. Sums of at most 24 terms in another order differ by some 24 * 2^-53 of their terms, and 20
  * steps of optimizers that divide by roots of gradients multiply that by some thousands at the most: 1e-10 is far
  * above, and far below what one wrong example would make. */
+#include "graph/variable.h"
+#include "runtime/session.h"
 #include "strategy/replicas_build.h"
 #include "strategy/strategy.h"
+#include "support/far_device.h"
 #include "support/memory_communicator.h"
 #include "support/nn_test.h"
 
@@ -45,6 +48,7 @@ typedef struct model {
     int                  cut[5]; /* where the parts begin; [n]: ROWS */
     int                  n;      /* of parts */
     est_minimize_options minimize;
+    const est_strategy  *strategy; /* whose devices the replicas are on; NULL: the default */
     est_graph           *graph;
     est_node             train[4], loss[4];
 } model;
@@ -62,6 +66,7 @@ static est_status build_part(int replica, void *user)
     est_node        x = part_of(m->graph, features, FEATURES, begin, end), y = part_of(m->graph, labels, 1, begin, end);
     est_node        id = est_const_i64(m->graph, EST_SHAPE(end - begin), ids + begin), table, each, error;
 
+    est_strategy_pin(m->strategy, m->graph, replica);
     table            = est_weight(m->graph, "table", EST_SHAPE(7, 2),
                                   EST_WEIGHT(.dtype = EST_F64, .initializer = est_init_random_uniform(-1, 1, 5)));
     x                = est_concat(EST_NODES(x, est_resource_gather(table, id)), 1);
@@ -86,14 +91,41 @@ typedef struct outcome {
     int    n;
 } outcome;
 
+/* Whether the copies of all variables that have any are equal to the variable; how many there are. */
+static int check_copies(est_session *session)
+{
+    est_store *store;
+    int        n = 0;
+
+    assert_ok(est_session_store(session, &store));
+    for (int i = 0; i < est_store_size(store); i++) {
+        const est_var *var = est_store_at(store, i);
+        est_tensor    *x = NULL, *y = NULL;
+
+        for (int k = 0; k < var->n_copies; k++, n++) {
+            assert_ptr_not_equal(var->copies[k]->device, var->device);
+            assert_ok(est_var_read(var, NULL, &x));
+            assert_ok(est_var_read(var->copies[k], NULL, &y));
+            if (memcmp(est_tensor_data(x), est_tensor_data(y), est_tensor_bytes(x)) != 0) {
+                fail_msg("the copies of %s differ", var->name);
+            }
+            est_tensor_free(x);
+            est_tensor_free(y);
+        }
+    }
+    return n;
+}
+
 static void run_model(model *m, outcome *out)
 {
     nn_test      t = nn_begin(3);
-    est_replicas r = {
-        .n = m->n, .total = m->n, .gradients = m->sums ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN, .by_loss = m->by_sum
-    };
-    est_node weight[4];
-    est_node loss;
+    est_replicas r = { .n            = m->n,
+                       .total        = m->n,
+                       .gradients    = m->sums ? EST_REDUCE_OP_SUM : EST_REDUCE_OP_MEAN,
+                       .by_loss      = m->by_sum,
+                       .merge_device = est_strategy_merge_device(m->strategy) };
+    est_node     weight[4];
+    est_node     loss;
 
     m->graph                = t.graph;
     m->minimize.struct_size = sizeof m->minimize;
@@ -106,7 +138,10 @@ static void run_model(model *m, outcome *out)
         loss         = est_add(loss, est_scale(m->loss[i], share));
         assert_int_equal(m->train[i].id, m->train[0].id);
     }
-    nn_ready(&t);
+    assert_ok(est_graph_status(t.graph));
+    assert_ok(est_session_create(t.graph, EST_SESSION(.threads = 1, .devices = est_strategy_devices(m->strategy)),
+                                 &t.session));
+    assert_ok(est_session_init(t.session));
     for (int s = 0; s < STEPS; s++) {
         est_tensor *value = NULL;
 
@@ -119,6 +154,7 @@ static void run_model(model *m, outcome *out)
         out->n += (int)nn_read(&t, est_session_variable(t.session, i), out->values + out->n, 1024 - out->n);
         assert_true(out->n <= 1024);
     }
+    assert_int_equal(check_copies(t.session) > 4, r.merge_device != NULL); /* of the weights, and of slots */
     nn_end(&t);
 }
 
@@ -203,6 +239,44 @@ TEST(optimizers)
             }
         }
     }
+}
+
+/* --- several devices ---------------------------------------------------------------------------------------------- */
+
+/* Each replica on a device of its own, with its copies of the variables. Of the optimizers those that compute something
+ * beside their updates: of variables of their own, of rows, of all gradients or of the weights. */
+TEST(devices)
+{
+    static const int uneven[5] = { 0, 0, ROWS };
+    named_optimizer  list[]    = {
+            { "adam", est_adam(0.01, NULL) },
+            { "lazy adam", est_adam(0.01, EST_ADAM(.lazy = true)) },
+            { "nadam", est_nadam(0.01, NULL) },
+            { "keras ftrl", est_ftrl(0.1, EST_FTRL(.keras = true, .l2_shrinkage = 0.01)) },
+            { "clipped sgd", est_with_clipping(est_sgd(0.1), 0, 0, 0.25) },
+            { "decayed adam", est_with_weight_decay(est_adam(0.01, NULL), 0.01, EST_STRINGS("bias")) },
+    };
+    est_strategy *strategy = NULL;
+
+    if (!est_far_device_is_used()) skip();
+    assert_ok(est_mirrored_strategy(EST_MIRRORED(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &strategy));
+    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++) {
+        outcome want, got;
+        model   m = { .optimizer = list[k].optimizer };
+
+        cut_evenly(&m, 1);
+        run_model(&m, &want);
+        m.strategy = strategy;
+        cut_evenly(&m, 2);
+        run_model(&m, &got);
+        compare(&got, &want, TOLERANCE, list[k].name);
+        if (k > 0) continue;
+        memcpy(m.cut, uneven, sizeof m.cut);
+        run_model(&m, &got);
+        memcpy(got.losses, want.losses, sizeof got.losses); /* the mean of nothing is NaN */
+        compare(&got, &want, TOLERANCE, "a device without examples");
+    }
+    est_strategy_free(strategy);
 }
 
 /* --- parts of unequal size ---------------------------------------------------------------------------------------- */

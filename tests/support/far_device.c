@@ -657,7 +657,7 @@ const est_device *const est_far_devices[2] = { &far_device_0, &far_device_1 };
 
 void est_far_device_use(void)
 {
-    if (est_far_device_is_used()) est_devices_use(est_far_devices, 1);
+    if (est_far_device_is_used()) est_devices_use(est_far_devices, 2);
 }
 
 bool est_far_device_is_used(void)

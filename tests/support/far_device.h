@@ -10,7 +10,7 @@
 /* Two of them, "/device:GPU:0" and "/device:GPU:1". */
 extern const est_device *const est_far_devices[2];
 
-/* With ESTOC_TEST_DEVICE=far the devices of this process are the CPU and a far device, which sessions then use by
+/* With ESTOC_TEST_DEVICE=far the devices of this process are the CPU and these, of which sessions use the first by
  * default. Called by est_test_run. */
 void est_far_device_use(void);
 
