@@ -273,9 +273,9 @@ static const job_word placements[] = { { "by_size", false }, { "round_robin", tr
 
 static const job_word *communications(void)
 {
-    static job_word words[EST_COMMUNICATION_NCCL + 1]; /* NCCL is for GPUs */
+    static job_word words[EST_COMMUNICATION_NCCL + 2];
 
-    for (int i = 0; i < EST_COMMUNICATION_NCCL; i++) {
+    for (int i = 0; i <= EST_COMMUNICATION_NCCL; i++) {
         words[i] = (job_word){ est_communication_name((est_communication)i), i };
     }
     return words;

@@ -76,4 +76,12 @@ if(EST_TESTS AND NOT EST_SANITIZE MATCHES "thread|fuzzer")
     endif()
     target_include_directories(estoc_cuda_on_cpu PRIVATE tests/support/cuda_on_cpu src include)
     target_link_options(estoc_cuda_on_cpu PRIVATE ${est_sanitize_flags})
+
+    # What stands for NCCL, in a folder of its own: the name is the library's.
+    add_library(estoc_nccl_on_cpu MODULE tests/support/cuda_on_cpu/nccl.cc)
+    set_target_properties(estoc_nccl_on_cpu PROPERTIES CXX_STANDARD 17 CXX_VISIBILITY_PRESET hidden
+        PREFIX "" OUTPUT_NAME "libnccl.so" SUFFIX ".2" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/nccl_on_cpu")
+    target_compile_options(estoc_nccl_on_cpu PRIVATE -Wall -Wextra $<$<BOOL:${EST_WERROR}>:-Werror> ${est_sanitize_flags})
+    target_include_directories(estoc_nccl_on_cpu PRIVATE src)
+    target_link_options(estoc_nccl_on_cpu PRIVATE ${est_sanitize_flags})
 endif()

@@ -186,6 +186,10 @@ if(TARGET estoc_cuda_on_cpu)
         set_tests_properties(${name} PROPERTIES LABELS "unit;${folder}" TIMEOUT ${est_test_seconds}
             ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
     endforeach()
+    add_dependencies(test_collective_device_sum estoc_cuda_on_cpu estoc_nccl_on_cpu)
+    add_test(NAME cuda_nccl COMMAND test_collective_device_sum)
+    set_tests_properties(cuda_nccl PROPERTIES LABELS "unit;collective" TIMEOUT ${est_test_seconds}
+        ENVIRONMENT "${est_test_environment};ESTOC_TEST_NCCL=1;ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>;ESTOC_CUDA_LIBRARIES=$<TARGET_FILE_DIR:estoc_nccl_on_cpu>")
     foreach(source IN LISTS est_cuda_sources)
         cmake_path(GET source STEM name)
         if(TARGET test_ops_${name})

@@ -12,7 +12,9 @@ typedef enum est_communication {
     EST_COMMUNICATION_DIRECT,
     EST_COMMUNICATION_HIERARCHICAL,
     EST_COMMUNICATION_SHARED, /* memory of one host: EST_FAILED_PRECONDITION when workers are on several */
-    EST_COMMUNICATION_NCCL    /* EST_UNIMPLEMENTED */
+    /* NCCL, between the GPUs of workers; what it cannot sum, and where it cannot be, is as with auto, with a warning.
+     * Auto takes it where all workers have it (docs/gpu.md). Only for multi_worker_mirrored */
+    EST_COMMUNICATION_NCCL
 } est_communication;
 
 #endif

@@ -53,7 +53,7 @@ static const struct {
     [EST_COMMUNICATION_HIERARCHICAL] = { "hierarchical", "within a host first, then one rank of each host",
                                          &est_algorithm_hierarchical },
     [EST_COMMUNICATION_SHARED] = { "shared", "through memory that all ranks have in common", &est_algorithm_shared },
-    [EST_COMMUNICATION_NCCL]   = { "nccl", "between GPUs; needs a CUDA device, and there is none yet", NULL },
+    [EST_COMMUNICATION_NCCL]   = { "nccl", "between GPUs of workers, where all have NCCL; else as auto", NULL },
 };
 
 #define N_TABLE (int)(sizeof table / sizeof table[0])

@@ -71,6 +71,30 @@ est_status est_group_status(est_rank_group *group)
     return status;
 }
 
+est_status est_group_all_here(est_rank_group *group)
+{
+    est_status status = est_group_status(group);
+    char       name[EST_NET_NAME_MAX + 32];
+
+    pthread_mutex_lock(&group->mailbox->lock);
+    for (int i = 0; i < group->n && status == EST_OK; i++) {
+        if (group->peers[i].left) status = est_fail(EST_ABORTED, "%s has left", est_rank_name(group, i, name));
+    }
+    pthread_mutex_unlock(&group->mailbox->lock);
+    return status;
+}
+
+bool est_group_is_whole(est_rank_group *group)
+{
+    bool whole;
+
+    pthread_mutex_lock(&group->mailbox->lock);
+    whole = !group->failed;
+    for (int i = 0; i < group->n; i++) whole = whole && !group->peers[i].left;
+    pthread_mutex_unlock(&group->mailbox->lock);
+    return whole;
+}
+
 void est_group_fail(est_rank_group *group, const char *why)
 {
     est_parcel *early = group->early;
@@ -235,7 +259,7 @@ static est_status check_options(const est_group_options *o)
     if (o->generation == 0) return est_fail(EST_INVALID_ARGUMENT, "generations are counted from 1");
     if (o->communication == EST_COMMUNICATION_NCCL) {
         return est_fail(EST_UNIMPLEMENTED,
-                        "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
+                        "communication by nccl is between GPUs of workers, not within a group; use auto or ring");
     }
     for (int i = 0; i < o->n; i++) {
         if (strlen(o->ranks[i].task) >= EST_NET_NAME_MAX)

@@ -89,4 +89,8 @@ uint64_t     est_group_operations(est_rank_group *group); /* begun so far */
 /* EST_OK, or what every operation fails with from now on. */
 EST_MUST_CHECK est_status est_group_status(est_rank_group *group);
 
+/* The same for an operation that needs all ranks: fails, too, when one has left, which names it. */
+EST_MUST_CHECK est_status est_group_all_here(est_rank_group *group);
+bool                      est_group_is_whole(est_rank_group *group); /* the same, without an error */
+
 #endif

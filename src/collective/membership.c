@@ -20,16 +20,17 @@
 #include "cluster/wait_table.h"
 #include "collective/membership_internal.h"
 
-#define CONNECT_SECS 7200.0
-#define REJOIN_SECS  600.0
-#define JOIN_SECS    60.0 /* limit for forming the group of a decision */
-#define END_SECS     30.0 /* limit for informing the others that the job is over */
-#define SLICE_NS     (EST_NS_PER_SEC / 10)
-#define OVER_NS      EST_NS_PER_SEC /* between two calls of est_membership_options.over */
-#define TRY_SECS     0.1            /* to connect to one task before the next is tried; grows to */
-#define TRY_SECS_MAX 2.0
-#define REASONS_MAX  3                    /* reasons for missing tasks in a line of the log */
-#define AGAIN_NS     (EST_NS_PER_SEC / 5) /* before the same task is tried again */
+#define CONNECT_SECS  7200.0
+#define REJOIN_SECS   600.0
+#define JOIN_SECS     60.0  /* limit for forming the group of a decision */
+#define DEADLINE_SECS 600.0 /* of an operation */
+#define END_SECS      30.0  /* limit for informing the others that the job is over */
+#define SLICE_NS      (EST_NS_PER_SEC / 10)
+#define OVER_NS       EST_NS_PER_SEC /* between two calls of est_membership_options.over */
+#define TRY_SECS      0.1            /* to connect to one task before the next is tried; grows to */
+#define TRY_SECS_MAX  2.0
+#define REASONS_MAX   3                    /* reasons for missing tasks in a line of the log */
+#define AGAIN_NS      (EST_NS_PER_SEC / 5) /* before the same task is tried again */
 
 /* --- create and leave --------------------------------------------------------------------------------------------- */
 
@@ -100,6 +101,18 @@ static void free_membership(est_membership *m)
     est_free(m);
 }
 
+/* Ranks agree about sums by devices where no algorithm of the host was asked for. */
+static est_device_sum sums_of(const est_membership_options *o)
+{
+    double secs = o->deadline_secs > 0 ? o->deadline_secs : o->deadline_secs < 0 ? 0 : DEADLINE_SECS;
+
+    return (est_device_sum){ .asks        = o->device_sums,
+                             .device      = o->device != NULL && o->device->sums != NULL ? o->device : NULL,
+                             .required    = o->communication == EST_COMMUNICATION_NCCL,
+                             .open_secs   = JOIN_SECS,
+                             .deadline_ns = est_secs_to_ns(secs) };
+}
+
 est_status est_membership_create(est_server *server, const est_membership_options *options, est_membership **out)
 {
     est_membership *m;
@@ -123,6 +136,7 @@ est_status est_membership_create(est_server *server, const est_membership_option
         return status;
     }
     m->options.tasks = m->tasks;
+    m->device_sum    = sums_of(options);
     m->communicator  = (est_communicator){ .ops            = &est_membership_communicator_ops,
                                            .bytes_per_pack = options->bytes_per_pack };
     est_server_extend(server, &(est_extension){ est_membership_serve, est_membership_lost, m });
@@ -143,6 +157,7 @@ static void withdraw(est_membership *m, const char *why)
 
 static void leave_group(est_membership *m)
 {
+    est_device_sum_leave(&m->device_sum, m->group);
     est_group_free(m->group);
     m->group = NULL;
 }
@@ -537,7 +552,9 @@ static est_status form_group(est_membership *m)
                                     .generation    = a->generation,
                                     .join_secs     = JOIN_SECS,
                                     .deadline_secs = m->options.deadline_secs,
-                                    .communication = m->options.communication };
+                                    .communication = m->options.communication != EST_COMMUNICATION_NCCL
+                                                         ? m->options.communication
+                                                         : EST_COMMUNICATION_AUTO };
     est_status          status;
 
     if (ranks == NULL) return est_no_memory();

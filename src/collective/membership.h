@@ -37,6 +37,7 @@
 
 #include "cluster/server.h"
 #include "collective/collective.h"
+#include "device/device.h"
 #include "estoc/session.h"
 #include "runtime/communicator.h"
 
@@ -51,7 +52,9 @@ typedef struct est_membership_options {
     double            deadline_secs;  /* 0: 600; of a collective operation (CommunicationOptions.timeout_seconds) */
     size_t            bytes_per_pack; /* 0: 4 MiB */
     est_communication communication;
-    const char       *terms; /* NULL: ""; what all workers must agree on, one name=value per line; copied */
+    bool              device_sums; /* devices sum where all workers have one that can (collective/device_sum.h) */
+    const est_device *device;      /* of this worker, for that; NULL: none */
+    const char       *terms;       /* NULL: ""; what all workers must agree on, one name=value per line; copied */
 
     /* What the workers join for. NULL: "train". Only workers with the same purpose join each other, since a task may
      * already be at its next job. A worker that joins for `after`, the purpose before this one, is answered that it is

@@ -17,6 +17,7 @@ struct est_comm_slot {
 
 struct est_comm_work {
     est_work            *work; /* of a sum or a gather */
+    est_sum_work        *far;  /* in place of work: of a sum between devices */
     est_sparse_sum_work *rows;
     est_comm_slot       *slot;
 };
@@ -84,8 +85,17 @@ static est_status begin_sum(est_communicator *communicator, void *data, size_t c
 {
     est_membership *m = membership_of(communicator);
     est_comm_work  *work;
+    bool            far;
+    est_status      status;
 
     EST_TRY(make_work(m, -1, &work));
+    status = est_device_sum_agree(&m->device_sum, m->group, count, dtype, &far);
+    if (status == EST_OK && far) {
+        status = m->device_sum.device->sums->sum(m->device_sum.group, data, count, dtype, &work->far);
+        if (status != EST_OK) est_group_abort(m->group, est_error_message()); /* the others have begun it, or will */
+        return begun(status, work, out);
+    }
+    if (status != EST_OK) return begun(status, work, out);
     return begun(est_all_reduce(m->group, data, count, dtype, EST_REDUCE_OP_SUM, NULL, &work->work), work, out);
 }
 
@@ -100,9 +110,20 @@ static est_status wait_for(const est_membership *m, est_work *work, const char *
     return status;
 }
 
+/* Between devices, as wait_for. */
+static est_status wait_far(est_membership *m, est_sum_work *work)
+{
+    est_waiting wait   = est_wait_begin(m->server->task, "all others", "all-reduce", INFINITY);
+    est_status  status = est_device_sum_wait(&m->device_sum, m->group, work);
+
+    est_wait_end(&wait);
+    return status;
+}
+
 static est_status wait_sum(est_communicator *communicator, est_comm_work *work)
 {
-    est_status status = wait_for(membership_of(communicator), work->work, "all-reduce");
+    est_membership *m      = membership_of(communicator);
+    est_status      status = work->far != NULL ? wait_far(m, work->far) : wait_for(m, work->work, "all-reduce");
 
     est_free(work);
     return as_aborted(status);

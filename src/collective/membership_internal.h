@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 
+#include "collective/device_sum.h"
 #include "collective/membership.h"
 #include "collective/membership_round.h"
 
@@ -54,7 +55,8 @@ struct est_membership {
     est_rank              *tasks;   /* [n] */
     est_terms              terms;   /* what all tasks must agree on, the list of tasks included */
     est_mailbox           *mailbox;
-    est_rank_group        *group;   /* NULL: none */
+    est_rank_group        *group; /* NULL: none */
+    est_device_sum         device_sum;
     bool                   partial; /* see est_membership_partial */
 
     pthread_mutex_t      lock;

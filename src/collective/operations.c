@@ -31,7 +31,7 @@ static est_status choose(const est_rank_group *group, int kind, const est_collec
     if (c == EST_COMMUNICATION_AUTO) c = est_collective_choose(group->n, bytes, group->topology);
     if (c == EST_COMMUNICATION_NCCL) {
         return est_fail(EST_UNIMPLEMENTED,
-                        "communication by nccl needs a CUDA device, and there is none yet; use auto or ring");
+                        "communication by nccl is between GPUs of workers, not within a group; use auto or ring");
     }
     if (c == EST_COMMUNICATION_SHARED && group->n > 1 && group->topology != EST_TOPOLOGY_ONE_HOST) {
         return est_fail(EST_FAILED_PRECONDITION, "communication by shared memory needs all ranks on one host; use "

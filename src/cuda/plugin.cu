@@ -16,6 +16,7 @@
 #include "cuda/gemm.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/launchers.h"
+#include "cuda/nccl.cuh"
 #include "device/plugin.h"
 
 #define GPUS_MAX  16
@@ -650,6 +651,7 @@ static void find_gpus(void)
         gpu->memory                  = gpu_memory;
         gpu->limit                   = gpu_limit;
         gpu->runs                    = &gpu_runs;
+        gpu->sums                    = est_nccl_sums(host);
         gpu_list[plugin.n_devices++] = gpu;
     }
     if (plugin.n_devices == 0 && missing[0] == '\0') snprintf(missing, sizeof missing, "the driver shows no GPU");

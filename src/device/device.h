@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "estoc/status.h"
+#include "estoc/tensor.h"
 
 typedef struct est_device    est_device;
 typedef struct est_queue     est_queue;     /* the device's own */
@@ -78,6 +79,37 @@ typedef struct est_device_runs {
     EST_MUST_CHECK est_status (*wait)(est_queue *queue, uint64_t mark, const struct est_node_def **failed);
 } est_device_runs;
 
+/* Sums over processes, each with a device of its own, by a library of the device's maker (NCCL). All ranks call `sum`
+ * for the same in the same order. `abort`: any thread, until close; the others: one thread at a time. */
+typedef struct est_sum_group est_sum_group; /* the device's own */
+typedef struct est_sum_work  est_sum_work;  /* likewise */
+
+#define EST_SUM_ID_BYTES 128
+
+typedef struct est_device_sums {
+    const char *name; /* "NCCL" */
+
+    /* Opens the library; fails with what is missing. id[EST_SUM_ID_BYTES]: of a new group, which one of its ranks makes
+     * and all open. */
+    EST_MUST_CHECK est_status (*make_id)(const est_device *device, void *id);
+
+    /* Waits until all n ranks have opened the group, at most so long. */
+    EST_MUST_CHECK est_status (*open)(const est_device *device, const void *id, int n, int rank, double secs,
+                                      est_sum_group **out);
+    void (*close)(est_sum_group *group); /* after all works; NULL is fine */
+
+    /* Begins to replace `count` elements (F32, F64), in memory of the host, by their sums; `data` is in use until the
+     * work has ended. */
+    EST_MUST_CHECK est_status (*sum)(est_sum_group *group, void *data, size_t count, est_dtype dtype,
+                                     est_sum_work **out);
+
+    /* Waits for a while, at most so long; *done: the work has ended and is freed, as it is on failure. */
+    EST_MUST_CHECK est_status (*wait)(est_sum_group *group, est_sum_work *work, double secs, bool *done);
+
+    /* Returns at once: what is under way, and all that follows, fails with EST_ABORTED. */
+    void (*abort)(est_sum_group *group);
+} est_device_sums;
+
 struct est_device {
     const char *kind;        /* "CPU", "GPU": as in "/device:GPU:0" */
     int         number;      /* from 0 up, of its kind */
@@ -109,6 +141,7 @@ struct est_device {
     void (*limit)(const est_device *device, size_t bytes);
 
     const est_device_runs *runs; /* NULL: its memory is the process's own, and kernels compute where they are called */
+    const est_device_sums *sums; /* NULL: none */
 };
 
 extern const est_device est_device_cpu;

@@ -249,6 +249,7 @@ est_run est_estimator_run(const est_estimator *estimator, est_run_purpose purpos
                                   .transport         = transport_of(c),
                                   .threads           = c->threads,
                                   .silence_secs      = c->peer_silence_secs,
+                                  .devices           = c->devices,
                                   .connect_secs      = c->session_creation_timeout_secs,
                                   .delay_secs        = c->max_worker_delay_secs,
                                   .seed              = c->seed,

@@ -17,6 +17,8 @@
 #include "base/signals.h"
 #include "cluster/cluster.h"
 #include "cluster/task_status.h"
+#include "device/devices.h"
+#include "graph/device_name.h"
 #include "train/hooks.h"
 #include "train/saver.h"
 
@@ -97,19 +99,36 @@ static est_membership_options membership_options(est_run *run)
                                      .user           = run };
 }
 
+/* The device that the sessions of this run compute on; NULL: the CPU. One that is not there, they report. */
+static const est_device *find_device(const est_run *run)
+{
+    const est_device *const *all;
+    const est_device        *device = NULL;
+
+    if (run->devices.n > 0) {
+        if (est_device_named(run->devices.data[0], &device) != EST_OK) device = NULL;
+    } else if (est_devices(&all) > 1) {
+        device = all[1];
+    }
+    return device != NULL && device->runs != NULL ? device : NULL;
+}
+
 static est_status create_membership(est_multi_worker *m)
 {
     est_membership_options o     = membership_options(m->run);
     size_t                 n     = (size_t)o.n + 1;
     est_rank              *ranks = est_zalloc(n * sizeof *ranks);
     char(*names)[NAME_MAX_BYTES] = est_zalloc(n * sizeof *names);
-    char      *terms             = NULL;
-    est_status status            = ranks != NULL && names != NULL ? EST_OK : est_no_memory();
+    char             *terms      = NULL;
+    est_communication how        = options_of(m->run->strategy)->communication;
+    est_status        status     = ranks != NULL && names != NULL ? EST_OK : est_no_memory();
 
     if (status == EST_OK) status = write_terms(m->run, &terms);
     if (status == EST_OK) {
         list_ranks(m->run->self.task->cluster, ranks, names);
-        o.terms = terms;
+        o.terms       = terms;
+        o.device_sums = how == EST_COMMUNICATION_AUTO || how == EST_COMMUNICATION_NCCL;
+        if (o.device_sums) o.device = find_device(m->run);
         o.tasks = ranks;
         status  = est_membership_create(m->run->server, &o, &m->membership);
     }
@@ -600,10 +619,6 @@ static bool bad_secs(double secs)
 
 static est_status check_options(const est_multi_worker_mirrored_options *o)
 {
-    if (o->communication == EST_COMMUNICATION_NCCL) {
-        return est_fail(EST_UNIMPLEMENTED, NAME ": NCCL is for GPUs, and this build computes on CPUs; "
-                                                "leave out communication, or use EST_COMMUNICATION_RING");
-    }
     if (o->communication < EST_COMMUNICATION_AUTO || o->communication > EST_COMMUNICATION_NCCL) {
         return est_fail(EST_INVALID_ARGUMENT, NAME ": communication is %d; use a value of est_communication",
                         (int)o->communication);

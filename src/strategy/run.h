@@ -41,6 +41,7 @@ struct est_run {
     const char         *transport; /* NULL: ESTOC_PROTOCOL, else "tls" */
     int                 threads;
     double              silence_secs, connect_secs;
+    est_strings         devices;    /* of its sessions, as est_session_options */
     double              delay_secs; /* workers start one after the other, the last after so long; 0 and less: at once */
     uint64_t            seed;       /* of the job; 0: that of the checkpoint, or a new one */
     int64_t             steps, max_steps; /* of a training; 0: no limit */

@@ -55,6 +55,7 @@ static const death deaths[] = {
     { "worker, before the first step", 2, 1, "steps=60", "die=1", "die_task=1", "die_step=0", NULL, 60 },
     { "chief, before the first step", 2, 0, "steps=60", "die=1", "die_task=0", "die_step=0", NULL, 60 },
     { "worker, in a step", 3, 2, "steps=60", "die=2", "die_task=2", "die_step=30", NULL, 60 },
+    { "worker, where NCCL cannot be", 2, 1, "steps=60", "die=2", "die_task=1", "die_step=30", "nccl=1", 60 },
     { "chief, in a step", 3, 0, "steps=60", "die=2", "die_task=0", "die_step=30", NULL, 60 },
     { "chief, about to save", 2, 0, "steps=60", "die=4", "die_task=0", "die_step=40", NULL, 60 },
     { "chief, has saved", 2, 0, "steps=60", "die=5", "die_task=0", "die_step=40", NULL, 60 },
@@ -92,6 +93,9 @@ static void test_death(void **state)
     restart_dead(&c, multi_worker_worker(&c, d->victim));
     cluster_wait_all(&c, 60);
     multi_worker_assert_same(&calm, &c);
+    if (d->more != NULL && strcmp(d->more, "nccl=1") == 0) {
+        cluster_wait_log(&c, multi_worker_worker(&c, 0), "as rank 0 says: it has no GPU", 1);
+    }
     multi_worker_end(&calm, d->end);
     multi_worker_end(&c, d->end);
 }

@@ -224,7 +224,7 @@ static void refuse(collective_rank *r)
     est_work *work;
 
     collective_expect(r, reduce(r->group, data, 4, EST_COMMUNICATION_NCCL), EST_UNIMPLEMENTED,
-                      "nccl needs a CUDA device");
+                      "nccl is between GPUs of workers");
     collective_expect(r, est_all_reduce(r->group, data, 4, EST_I32, EST_REDUCE_OP_SUM, NULL, &work),
                       EST_INVALID_ARGUMENT, "int32 cannot be reduced");
     collective_expect(r, est_broadcast(r->group, data, 4, 2, NULL, &work), EST_INVALID_ARGUMENT,

@@ -223,9 +223,6 @@ TEST(refused)
     expect_refused(est_mirrored_strategy(&(const est_mirrored_options){ 0 }, &s), EST_INVALID_ARGUMENT, "EST_MIRRORED");
     expect_refused(est_central_storage_strategy(EST_CENTRAL_STORAGE(.parameter_device = "/gpu:9"), &s),
                    EST_INVALID_ARGUMENT, "central_storage: there is no device \"/gpu:9\"");
-    expect_refused(
-        est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.communication = EST_COMMUNICATION_NCCL), &s),
-        EST_UNIMPLEMENTED, "NCCL is for GPUs");
     expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.communication = 99), &s),
                    EST_INVALID_ARGUMENT, "communication is 99");
     expect_refused(est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.bytes_per_pack = -1), &s),

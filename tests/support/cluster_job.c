@@ -228,6 +228,7 @@ static void take_word(const char *word, cluster_job *job)
                    { "multi_worker", &job->multi_worker, NULL },
                    { "dynamic", &job->dynamic, NULL },
                    { "ring", &job->ring, NULL },
+                   { "nccl", &job->nccl, NULL },
                    { "pack", &job->pack, NULL },
                    { "log", &job->log, NULL },
                    { "die", &job->die, NULL },
@@ -370,7 +371,9 @@ static est_status make_strategy(const cluster_job *job, est_strategy **out)
     }
     return est_multi_worker_mirrored_strategy(
         EST_MULTI_WORKER_MIRRORED(.replicas = (int)job->mirrored, .bytes_per_pack = job->pack,
-                                  .communication = job->ring != 0 ? EST_COMMUNICATION_RING : EST_COMMUNICATION_AUTO,
+                                  .communication = job->ring != 0   ? EST_COMMUNICATION_RING
+                                                   : job->nccl != 0 ? EST_COMMUNICATION_NCCL
+                                                                    : EST_COMMUNICATION_AUTO,
                                   .rejoin_secs = job->return_in, .elastic = job->elastic != 0),
         out);
 }

@@ -23,6 +23,7 @@ typedef struct cluster_job {
     int64_t multi_worker; /* not 0: workers evaluate together */
     int64_t dynamic;      /* not 0: dynamic embeddings, whose keys wait for admission, age, and are evicted */
     int64_t ring;         /* not 0: their sums go round a ring */
+    int64_t nccl;         /* not 0: or between GPUs, of which there are none */
     int64_t pack;         /* bytes_per_pack */
     int64_t log;          /* log_step_count_steps; 0: 100 */
     int64_t die;          /* when a task kills itself, once in the job; 0: never */
