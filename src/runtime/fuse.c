@@ -4,6 +4,8 @@
  *
  *   MatMul, BiasAdd, [Relu]                    -> EstMatMulBias        one pass over the product less, or two
  *   MatMul, ReluGrad                           -> EstMatMulReluGrad    one pass less
+ *   EstMatMulReluGrad, BiasAddGrad             -> EstMatMulReluBiasGrad    one pass less, on devices that run by
+ *                                                                      themselves
  *   Fill, AssignVariableOp                     -> EstAssignFill        no pass but that over the variable, for 0 none
  *   Conv2D, BiasAdd, Relu, MaxPool 2x2 and the -> EstConvPool,         the activation before pooling is never stored,
  *   gradients of all four                         EstConvPoolGrad      nor its gradient
@@ -125,6 +127,19 @@ static bool fuse_relu_grad(fuser *f, const est_node_def *grad)
         EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]), edge_node(f, grad->in[1])),
         EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
     return stand_in(f, fresh, 0, grad);
+}
+
+static bool fuse_relu_bias_grad(fuser *f, const est_node_def *sums)
+{
+    const est_node_def *product = made_by(f, sums, 0, &est_op_matmul_relu_grad);
+    est_node            fresh;
+
+    if (product == NULL) return true;
+    fresh = est_build(
+        f->g, &est_op_matmul_relu_bias_grad,
+        EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]), edge_node(f, product->in[2])),
+        EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
+    return stand_in(f, fresh, 0, product) && replace(f, (est_edge){ sums->id, 0 }, (est_edge){ fresh.id, 1 });
 }
 
 /* --- constants into variables ------------------------------------------------------------------------------------- */
@@ -539,9 +554,11 @@ static const struct rule {
     const est_op *at; /* the op a chain is recognised by */
     bool (*fuse)(fuser *f, const est_node_def *n);
     const est_op *makes; /* what the device must have kernels for */
+    bool          apart; /* only on a device that runs by itself, where each pass over memory is a launch */
 } rules[] = { { &est_op_max_pool, fuse_conv_pool, &est_op_conv_pool_grad },
               { &est_op_bias_add, fuse_bias, &est_op_matmul_bias },
               { &est_op_relu_grad, fuse_relu_grad, &est_op_matmul_relu_grad },
+              { &est_op_bias_add_grad, fuse_relu_bias_grad, &est_op_matmul_relu_bias_grad, true },
               { &est_op_assign_variable, fuse_assign_draw, &est_op_assign_draw },
               { &est_op_assign_variable, fuse_assign_fill, &est_op_assign_fill },
               { &est_op_div_no_nan, raise_mean, &est_op_embedding_bag },
@@ -570,6 +587,7 @@ est_status est_pass_fuse(est_graph *graph, est_io *io, const est_device *device)
 
     for (int32_t id = 0; id < est_graph_size(graph); id++) f.writes = f.writes || node(&f, id)->op->writes != 0;
     for (size_t r = 0; r < sizeof rules / sizeof rules[0] && status == EST_OK; r++) {
+        if (rules[r].apart && device->runs == NULL) continue;
         if (est_kernel_exists(est_op_kernels(rules[r].makes, device))) status = apply_rule(&f, &rules[r]);
     }
     est_rewriter_clear(&f.rewriter);
