@@ -16,8 +16,9 @@
 #include "cuda/launchers.h"
 #include "cuda/loops.cuh"
 
-#define EST_COLUMN_LANES 32  /* threads with different columns */
-#define EST_COLUMN_LINES 32  /* threads with different rows */
+#define EST_COLUMN_LANES 32 /* threads with different columns */
+#define EST_COLUMN_LINES 32 /* threads with different rows */
+#define EST_COLUMN_BLOCK (EST_COLUMN_LANES * EST_COLUMN_LINES)
 #define EST_COLUMN_FEW   512 /* rows that are one chunk */
 #define EST_COLUMN_SIDE  4   /* sums whose lines are added up at a time */
 
@@ -173,7 +174,9 @@ template <typename T> static __device__ void est_sum_weighted_columns(const est_
     }
 }
 
-template <typename T> static __global__ void est_sum_columns(const __grid_constant__ est_many<est_columns<T>> m)
+template <typename T>
+static __global__ void __launch_bounds__(EST_COLUMN_BLOCK)
+    est_sum_columns(const __grid_constant__ est_many<est_columns<T>> m)
 {
     unsigned              block;
     const est_columns<T> &s = m.call[est_own_call(m, &block)];
@@ -211,15 +214,14 @@ template <typename T> static __global__ void est_join_columns(const __grid_const
 template <typename T> int est_columns_launch_many(const est_call *c, const est_columns<T> *calls, int n)
 {
     typedef est_columns<T> columns;
-    const int              block = EST_COLUMN_LANES * EST_COLUMN_LINES;
-    est_many<columns>      m     = est_many_of(
-                 calls, n, [](const columns &s) { return est_column_strips(s) * (unsigned)est_column_chunks(s); });
-    int error = est_launch_many(c, est_sum_columns<T>, m, block);
+    est_many<columns>      m = est_many_of(
+             calls, n, [](const columns &s) { return est_column_strips(s) * (unsigned)est_column_chunks(s); });
+    int error = est_launch_many(c, est_sum_columns<T>, m, EST_COLUMN_BLOCK);
 
     if (error != 0) return error;
     m = est_many_of(calls, n,
                     [](const columns &s) { return s.part != NULL ? est_blocks(s.cols * s.n, EST_COLUMN_LANES) : 0u; });
-    return est_launch_many(c, est_join_columns<T>, m, block);
+    return est_launch_many(c, est_join_columns<T>, m, EST_COLUMN_BLOCK);
 }
 
 template <typename T> int est_columns_launch(const est_call *c, const est_columns<T> &s)

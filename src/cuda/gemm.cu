@@ -164,10 +164,12 @@ template <int N> static __global__ void product_narrow(operands<float> p)
     for (int l = lane; l < p.k; l += EST_WARP) {
         float x = p.a[row * p.row_a + l];
 
+        EST_UNROLL(EST_NARROW)
         for (int j = 0; j < N; j++) {
             if (j < n) sum[j] += x * b[l * n + j];
         }
     }
+    EST_UNROLL(EST_NARROW)
     for (int j = 0; j < N; j++) {
         sum[j] = est_warp_all(sum[j], est_join_sum());
         if (j == lane) own = sum[j];

@@ -293,7 +293,7 @@ static est_status launch_item(est_plan *plan, const est_item *item)
         const est_view *from = item->call.in[0]->dtype == EST_RESOURCE ? &est_call_variable(&item->call, 0)->value
                                                                        : item->call.in[0];
 
-        return r->runs->copy(r->queue, item->call.out[0].data, from->data, bytes_of(from));
+        return r->runs->copy(r->queue, item->call.out[0].data, from->data, bytes_of(&item->call.out[0]));
     }
     return r->runs->launch(r->queue, item->kernel, &item->call);
 }
