@@ -7,8 +7,9 @@
  *          [--steps N]
  *
  * On a device the batches lie in its memory, and steps run ahead of the host, which waits at the end of a window; with
- * --from-host the batches are fed from memory of the host, with --loss the loss of every step is looked at. With --steps
- * nothing is timed but the first step: N steps run, and what is printed is the losses of the first 50, a hash of all
+ * --from-host the batches are fed from memory of the host, with --loss the loss of every step is looked at.
+ *
+ * With --steps N steps run and only the first is timed; what is printed is the losses of the first 50, a hash of all
  * variables after the last, and the memory of the device.
  *
  * For every model: steps a second; the kernel floor, which is the same planned kernels called back to back with nothing

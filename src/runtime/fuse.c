@@ -521,6 +521,18 @@ static void list_parts(const fuser *f, const est_node_def *concat, join *j)
     }
 }
 
+/* Messages name the place of what joins; which lookup it is they say by its variable. */
+static void adopt_lookups(const fuser *f, est_node fresh, const est_node_def *old)
+{
+    est_node_def *def = node(f, fresh.id);
+
+    def->stands_for = &est_op_resource_gather;
+    def->order      = old->order;
+    def->name       = old->name;
+    def->file       = old->file;
+    def->line       = old->line;
+}
+
 static bool fuse_join(fuser *f, const est_node_def *concat, join *j)
 {
     est_i64s columns, combiners, types;
@@ -537,6 +549,7 @@ static bool fuse_join(fuser *f, const est_node_def *concat, join *j)
                           EST_ATTRS(est_attr_types("Tlookups", types), est_attr_int("N", j->n_parts),
                                     est_attr_type("T", EST_F32), est_attr_ints("columns", columns),
                                     est_attr_int("width", j->width)));
+        if (fresh.id >= 0) adopt_lookups(f, fresh, concat);
     } else {
         fresh = est_build(f->g, &est_op_embedding_bag_concat, (est_nodes){ j->in, types.n + j->n_parts },
                           EST_ATTRS(est_attr_types("Tbags", types), est_attr_int("N", j->n_parts),
@@ -631,6 +644,7 @@ static bool replace_loss(fuser *f, const est_op *op, const est_node_def *loss, c
         f->g, op, EST_NODES(edge_node(f, loss->in[0]), edge_node(f, loss->in[1]), edge_node(f, spread->in[0])),
         EST_ATTRS(copy_bool(spread, "mean")));
 
+    if (fresh.id >= 0) node(f, fresh.id)->stands_for = loss->op;
     return stand_in(f, fresh, 0, loss) && replace(f, (est_edge){ gradient->id, 0 }, (est_edge){ fresh.id, 1 });
 }
 
@@ -808,7 +822,7 @@ static bool pad_uneven(fuser *f, const est_node_def *whole)
     x      = pad_join(f, &u);
     kernel = est_build1(&est_op_pad_rows, edge_node(f, u.forward->in[1]), EST_ATTRS(est_attr_int("rows", u.padded)));
     if (x.id < 0 || kernel.id < 0) return false;
-    node(f, x.id)->order      = whole->order;
+    adopt_lookups(f, x, whole);
     node(f, kernel.id)->order = u.forward->order;
     fresh = est_build(f->g, &est_op_matmul_bias, EST_NODES(x, kernel, edge_node(f, u.forward->in[2])),
                       EST_ATTRS(copy_bool(u.forward, "relu")));
