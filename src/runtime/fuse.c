@@ -701,8 +701,8 @@ static est_edge rows_of(const fuser *f, est_edge e, int deep)
                    n->op == &est_op_sigmoid_xent_and_grad ||
                    (n->op == &est_op_concat_v2 && is_last_axis(f, n->in[n->n_in - 1], n)) ||
                    ((n->op == &est_op_matmul || n->op == &est_op_matmul_bias) && !est_node_bool(n, "transpose_a")) ||
-                   (n->op == &est_op_add && deep > 0 && is_matrix(f, n->in[0]) && is_matrix(f, n->in[1]) &&
-                    same_rows(f, n->in[0], n->in[1], deep - 1))) {
+                   (n->op == &est_op_add && deep-- > 0 && is_matrix(f, n->in[0]) && is_matrix(f, n->in[1]) &&
+                    same_rows(f, n->in[0], n->in[1], deep))) {
             e = n->in[0];
         } else {
             return e;
