@@ -22,17 +22,15 @@ typedef struct layer {
     bool        first; // its input has no gradient
 } layer;
 
+// Layers of few units have kernels of their own; the 429 columns of wide_deep have 432 on a device (runtime/fuse.c).
 static const layer layers[] = {
-    { "cnn", 64, 5408, 64, false },          { "cnn", 64, 64, 10, false },
-    { "cnn", 1024, 5408, 64, false },        { "cnn", 1024, 64, 10, false },
+    { "cnn", 64, 5408, 64, false },          { "cnn", 1024, 5408, 64, false },
     { "mlp", 128, 784, 1024, true },         { "mlp", 128, 1024, 512, false },
-    { "mlp", 128, 512, 256, false },         { "mlp", 128, 256, 10, false },
-    { "mlp", 4096, 784, 1024, true },        { "mlp", 4096, 1024, 512, false },
-    { "mlp", 4096, 512, 256, false },        { "mlp", 4096, 256, 10, false },
-    { "wide_deep", 512, 429, 256, false },   { "wide_deep", 512, 256, 128, false },
-    { "wide_deep", 512, 128, 64, false },    { "wide_deep", 512, 64, 1, false },
-    { "wide_deep", 16384, 429, 256, false }, { "wide_deep", 16384, 256, 128, false },
-    { "wide_deep", 16384, 128, 64, false },  { "wide_deep", 16384, 64, 1, false },
+    { "mlp", 128, 512, 256, false },         { "mlp", 4096, 784, 1024, true },
+    { "mlp", 4096, 1024, 512, false },       { "mlp", 4096, 512, 256, false },
+    { "wide_deep", 512, 432, 256, false },   { "wide_deep", 512, 256, 128, false },
+    { "wide_deep", 512, 128, 64, false },    { "wide_deep", 16384, 432, 256, false },
+    { "wide_deep", 16384, 256, 128, false }, { "wide_deep", 16384, 128, 64, false },
 };
 
 static void check(int error, const char *what)

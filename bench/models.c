@@ -4,9 +4,13 @@
  *
  *   models [--models cnn,mlp,wide_deep] [--threads 2] [--batch N[,N...]] [--width-mult M] [--seconds S] [--windows N]
  *          [--device /gpu:0] [--from-host] [--no-tf32] [--ids uniform|tail] [--loss] [--report] [--timeline FILE]
+ *          [--steps N]
  *
  * On a device the batches lie in its memory, and steps run ahead of the host, which waits at the end of a window; with
  * --from-host the batches are fed from memory of the host, with --loss the loss of every step is looked at.
+ *
+ * With --steps N steps run and only the first is timed; what is printed is the losses of the first 50, a hash of all
+ * variables after the last, and the memory of the device.
  *
  * For every model: steps a second; the kernel floor, which is the same planned kernels called back to back with nothing
  * around them; the machine floor, which is operations over the measured multiply-add peak or bytes over the measured
@@ -18,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/devices.h"
 #include "estoc/estoc.h"
 #include "runtime/plan.h"
 #include "runtime/session.h"
@@ -31,7 +36,7 @@
 
 typedef struct options {
     const char *models, *timeline, *device, *ids, *batches;
-    int         threads, windows;
+    int         threads, windows, steps;
     double      width, seconds;
     bool        report, from_host, no_tf32, loss;
 } options;
@@ -143,7 +148,58 @@ static void move_to_device(const bench_model *m, const char *device, runner *r)
     }
 }
 
-static void measure(bench_model *m, const options *o, est_session *session)
+/* Of the bytes of all variables. */
+static uint64_t hash_variables(est_session *session)
+{
+    uint64_t hash = 14695981039346656037u;
+
+    for (int i = 0; i < est_session_variables(session); i++) {
+        est_tensor          *value = NULL;
+        const unsigned char *bytes;
+
+        if (est_session_read(session, est_session_variable(session, i), &value) != EST_OK) die("variable");
+        bytes = est_tensor_data(value);
+        for (size_t b = 0; b < est_tensor_bytes(value); b++) hash = (hash ^ bytes[b]) * 1099511628211u;
+        est_tensor_free(value);
+    }
+    return hash;
+}
+
+/* Memory of the device that is in use, of all processes; 0 on the CPU. */
+static double device_mb(const options *o)
+{
+    const est_device *gpu  = o->device != NULL ? est_device_find("GPU", 0) : NULL;
+    size_t            free = 0, total = 0;
+
+    if (gpu != NULL) gpu->memory(gpu, &free, &total);
+    return (double)(total - free) / 1e6;
+}
+
+static void run_steps(bench_model *m, const options *o, est_session *session, runner *r, double before_mb)
+{
+    double first_secs = 0;
+
+    (void)printf("{\"model\":\"%s\",\"mode\":\"%s\",\"batch\":%" PRId64 ",\"steps\":%d,\"losses\":[", m->name,
+                 o->device == NULL ? "session" : mode_of(o), m->batch, o->steps);
+    for (int i = 0; i < o->steps; i++) {
+        run_step(r);
+        if (i < 50) (void)printf("%s%.7g", i > 0 ? "," : "", est_step_scalar(r->step, 0));
+        if (i == 0) first_secs = process_age();
+    }
+    wait_for_steps(r);
+    (void)printf("],\"start_to_first_step_sec\":%.4f,\"device_mb\":%.1f,\"hash\":\"%016" PRIx64 "\"}\n", first_secs,
+                 device_mb(o) - before_mb, hash_variables(session));
+    (void)fflush(stdout);
+}
+
+static void free_feeds(const bench_model *m, runner *r)
+{
+    for (int s = 0; s < SETS; s++) {
+        for (int i = 0; i < m->n_feeds; i++) est_tensor_free(r->feeds[s][i]);
+    }
+}
+
+static void measure(bench_model *m, const options *o, est_session *session, double before_mb)
 {
     runner           r = { .looks = o->loss };
     bench_contestant contest[2];
@@ -156,6 +212,11 @@ static void measure(bench_model *m, const options *o, est_session *session)
     if (est_session_prepare(session, (est_nodes){ m->feed, m->n_feeds }, EST_NODES(m->loss), EST_NODES(m->train),
                             &r.step) != EST_OK) {
         die(m->name);
+    }
+    if (o->steps > 0) {
+        run_steps(m, o, session, &r, before_mb);
+        free_feeds(m, &r);
+        return;
     }
     run_step(&r);
     first_secs = process_age();
@@ -187,16 +248,15 @@ static void measure(bench_model *m, const options *o, est_session *session)
                  est_step_scalar(r.step, 0));
     (void)fflush(stdout);
     est_pool_free(pool);
-    for (int s = 0; s < SETS; s++) {
-        for (int i = 0; i < m->n_feeds; i++) est_tensor_free(r.feeds[s][i]);
-    }
+    free_feeds(m, &r);
 }
 
 static void run_model(const char *name, int64_t batch, const options *o)
 {
-    bench_model  m       = bench_model_build(name, batch, o->width);
-    est_session *session = NULL;
-    const char  *device  = o->device != NULL ? o->device : "/cpu:0";
+    bench_model  m         = bench_model_build(name, batch, o->width);
+    est_session *session   = NULL;
+    const char  *device    = o->device != NULL ? o->device : "/cpu:0";
+    double       before_mb = device_mb(o);
 
     m.uniform = o->ids != NULL && strcmp(o->ids, "uniform") == 0;
     if (est_session_create(m.graph,
@@ -205,7 +265,7 @@ static void run_model(const char *name, int64_t batch, const options *o)
         die(m.name);
     }
     if (est_session_init(session) != EST_OK) die(m.name);
-    measure(&m, o, session);
+    measure(&m, o, session, before_mb);
     est_session_free(session);
     est_graph_free(m.graph);
 }
@@ -219,7 +279,8 @@ static options parse(int argc, char **argv)
                   { "--device", BENCH_TO(&o.device) }, { "--from-host", BENCH_TO(&o.from_host) },
                   { "--no-tf32", BENCH_TO(&o.no_tf32) }, { "--ids", BENCH_TO(&o.ids) }, { "--loss", BENCH_TO(&o.loss) },
                   { "--width-mult", BENCH_TO(&o.width) }, { "--seconds", BENCH_TO(&o.seconds) },
-                  { "--windows", BENCH_TO(&o.windows) }, { "--timeline", BENCH_TO(&o.timeline) });
+                  { "--windows", BENCH_TO(&o.windows) }, { "--timeline", BENCH_TO(&o.timeline) },
+                  { "--steps", BENCH_TO(&o.steps) });
     return o;
 }
 

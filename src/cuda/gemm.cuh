@@ -60,7 +60,11 @@ static inline est_product est_product_of(const est_call *c, bool trans_a, bool t
 
 int est_product_launch(const est_call *c, const est_product *p);
 
-/* The same as p->choice and p->turn say, where est_product_launch looks them up (cuda/gemm_choices.def). */
+/* The same of float32 with the mask p->with, and the sums of y's columns. The call's scratch is the product's, or
+ * EST_COLUMN_SCRATCH of y if that is more. */
+int est_product_launch_masked_sums(const est_call *c, const est_product *p, float *sums);
+
+/* est_product_launch as p->choice and p->turn say, which it looks up otherwise (cuda/gemm_choices.def). */
 int est_product_launch_as(const est_call *c, const est_product *p);
 
 /* Opens the library, once; no recording may be under way. */

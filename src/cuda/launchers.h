@@ -29,6 +29,9 @@ enum {
 #define EST_ADD_N_MAX    64
 #define EST_STRIPS_MAX   64
 
+/* Bytes for so many sums over rows (cuda/columns.cuh). */
+#define EST_COLUMN_SCRATCH(rows, cols) (((size_t)(rows) / EST_COLUMN_CHUNK + 1) * (size_t)(cols) * sizeof(double))
+
 /* Parts into which the pixels of a filter's gradient are cut; and pooled rows of a part of EstConvPoolGrad, of which
  * there are never more than EST_CONV_POOL_PARTS. */
 #define EST_CONV_PARTS(pixels)   ((pixels) > 65536 ? 64 : (pixels) > 1024 ? ((pixels) + 1023) / 1024 : 1)
@@ -51,6 +54,22 @@ static inline size_t est_product_scratch(bool trans_a, int64_t elements)
     size_t bytes = trans_a ? (size_t)elements * sizeof(float) : 0;
 
     return EST_GEMM_WORKSPACE + (bytes < EST_GEMM_TURNED ? bytes : EST_GEMM_TURNED);
+}
+
+/* Products of float32 of a layer of few units, as the last one of a model: kernels of our own do them in one pass over
+ * the batch (cuda/gemm.cu, cuda/columns.cuh), where cuBLASLt takes as long as for many units. */
+#define EST_NARROW         16   /* units at most */
+#define EST_NARROW_WEIGHTS 4096 /* of a kernel that is multiplied by rows, at most */
+typedef enum est_narrow {
+    EST_NARROW_NOT,
+    EST_NARROW_FORWARD, /* rows times the layer's kernel */
+    EST_NARROW_KERNEL   /* the kernel's gradient: rows, transposed, times the gradient of the units */
+} est_narrow;
+static inline est_narrow est_product_narrow(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k)
+{
+    if (n < 1 || k < 1 || n > EST_NARROW) return EST_NARROW_NOT;
+    if (!trans_a) return n * k <= EST_NARROW_WEIGHTS ? EST_NARROW_FORWARD : EST_NARROW_NOT;
+    return !trans_b && EST_COLUMN_SCRATCH(k, m * n) <= EST_GEMM_WORKSPACE ? EST_NARROW_KERNEL : EST_NARROW_NOT;
 }
 
 #endif

@@ -491,11 +491,13 @@ static const char *file_name(const est_node_def *node)
 
 const char *est_node_text(const est_node_def *node, char buf[EST_NODE_TEXT_MAX])
 {
+    const est_op *op = node->stands_for != NULL ? node->stands_for : node->op;
+
     if (node->file[0] != '\0') {
-        (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s' (built at %s:%d)", node->op->name, node->name,
-                       file_name(node), node->line);
+        (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s' (built at %s:%d)", op->name, node->name, file_name(node),
+                       node->line);
     } else {
-        (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s'", node->op->name, node->name);
+        (void)snprintf(buf, EST_NODE_TEXT_MAX, "%s node '%s'", op->name, node->name);
     }
     return buf;
 }

@@ -110,6 +110,7 @@ typedef struct est_edge {
 
 typedef struct est_node_def {
     const est_op *op;
+    const est_op *stands_for; /* what messages call the operation: of a fused one, the one that fails; NULL: op */
     const char   *name;
     const char   *device; /* "": free */
     int32_t       id;

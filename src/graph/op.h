@@ -146,6 +146,9 @@ typedef struct est_kernel {
      * Everything it passes on by value is recorded and stays as it was: so it passes addresses of inputs, and never
      * what they hold. accepts, scratch and prepare are called as for the CPU; measure is not possible. */
     int launch;
+    bool (*light)(
+        const est_call *c); /* of an op that is heavy: whether this call is not, and wants no lane of its own */
+
     /* For such a kernel that checks its inputs: fails with the text that the CPU's kernel would have given, of what was
      * found at a place (est_error_word). On the host, after the run; it looks at no memory of the device. */
     est_status (*fail)(const est_call *c, int64_t place, const int64_t value[2]);

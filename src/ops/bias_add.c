@@ -120,7 +120,7 @@ static size_t bias_add_grad_scratch(const est_call *c)
 
 static size_t bias_add_grad_cuda_scratch(const est_call *c)
 {
-    return (size_t)(rows_of(c) / EST_COLUMN_CHUNK + 1) * (size_t)c->out[0].count * sizeof(double);
+    return EST_COLUMN_SCRATCH(rows_of(c), c->out[0].count);
 }
 
 static est_status bias_add_grad_cpu(est_call *c)

@@ -152,11 +152,12 @@ static __device__ void keep_sum(float sum, int lanes, int group, int groups, boo
     __syncthreads();
 }
 
-/* A part of the pooled rows; a block has as many threads a channel as fit. */
+/* A part of the pooled rows; a block has as many threads a channel as fit. Four blocks at a time on a multiprocessor:
+ * then the EST_CONV_POOL_PARTS of a large batch run at once on one with 132 of them. */
 template <bool SMALL>
-static __global__ void conv_pool_grad_part(const float *__restrict__ x, const float *__restrict__ dpooled,
-                                           const uint8_t *__restrict__ which, float *__restrict__ parts, sizes s,
-                                           int64_t each)
+static __global__ void __launch_bounds__(EST_BLOCK, 4)
+    conv_pool_grad_part(const float *__restrict__ x, const float *__restrict__ dpooled,
+                        const uint8_t *__restrict__ which, float *__restrict__ parts, sizes s, int64_t each)
 {
     int     lanes = s.k < EST_BLOCK ? s.k : EST_BLOCK, groups = EST_BLOCK / lanes, taps = s.kh * s.kw * s.c;
     int     group = (int)threadIdx.x / lanes, channel = (int)blockIdx.y * lanes + (int)threadIdx.x % lanes;

@@ -5,8 +5,10 @@
  *
  *   EstMatMulBias      y = op(a) op(b) + bias, then max(y, 0) when `relu` is set
  *   EstMatMulReluGrad  y = op(a) op(b) where features > 0, else 0
+ *   EstMatMulReluBiasGrad  the same, and the sums of its columns, for devices that run by themselves
  */
 #include "cuda/launchers.h"
+#include "kernels/column_sums.h"
 #include "kernels/gemm.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
@@ -107,9 +109,12 @@ const est_op est_op_matmul_bias = {
                  "relu: bool = false; T: {float32}",
     .infer     = fused_infer,
     .cpu       = EST_KERNELS({ .run = bias_cpu, .prepare = bias_prepare, .scratch = fused_scratch }),
-    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(matmul_bias), .prepare = bias_prepare, .scratch = fused_cuda_scratch }),
-    .heavy = true,
-    .planned = true,
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul_bias),
+                               .prepare = bias_prepare,
+                               .scratch = fused_cuda_scratch,
+                               .light   = est_matmul_is_narrow }),
+    .heavy     = true,
+    .planned   = true,
 };
 
 const est_op est_op_matmul_relu_grad = {
@@ -118,8 +123,71 @@ const est_op est_op_matmul_relu_grad = {
                  "T: {float32}",
     .infer     = fused_infer,
     .cpu       = EST_KERNELS({ .run = relu_grad_cpu, .prepare = relu_grad_prepare, .scratch = fused_scratch }),
-    .cuda      = EST_KERNELS(
-             { .launch = EST_LAUNCH(matmul_relu_grad), .prepare = relu_grad_prepare, .scratch = fused_cuda_scratch }),
-    .heavy   = true,
-    .planned = true,
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul_relu_grad),
+                               .prepare = relu_grad_prepare,
+                               .scratch = fused_cuda_scratch,
+                               .light   = est_matmul_is_narrow }),
+    .heavy     = true,
+    .planned   = true,
+};
+
+/* --- with the bias's gradient ------------------------------------------------------------------------------------- */
+
+static est_status sums_infer(est_infer *c)
+{
+    EST_TRY(fused_infer(c));
+    c->out[1] = EST_SHAPE(c->out[0].dim[1]);
+    return EST_OK;
+}
+
+static size_t max_bytes(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The product's, and then that of the sums. */
+static size_t sums_scratch(const est_call *c)
+{
+    int64_t rows = c->out[0].shape.dim[0], cols = c->out[0].shape.dim[1];
+
+    return max_bytes(fused_scratch(c), (size_t)cols * sizeof(double) + est_column_sums_scratch(rows, cols));
+}
+
+static size_t sums_cuda_scratch(const est_call *c)
+{
+    int64_t rows = c->out[0].shape.dim[0], cols = c->out[0].shape.dim[1];
+
+    return max_bytes(fused_cuda_scratch(c), EST_COLUMN_SCRATCH(rows, cols));
+}
+
+static bool sums_light(const est_call *c)
+{
+    return !est_node_bool(c->node, "transpose_a") && c->in[0]->shape.dim[1] <= EST_NARROW;
+}
+
+static est_status sums_cpu(est_call *c)
+{
+    int64_t         cols    = c->out[0].shape.dim[1];
+    double         *sum     = c->scratch;
+    est_column_sums columns = { .dtype = EST_F32, .rows = c->out[0].shape.dim[0], .cols = cols, .a = c->out[0].data };
+
+    EST_TRY(relu_grad_cpu(c));
+    if (cols == 0) return EST_OK;
+    est_column_sums_run(c->pool, &columns, sum, sum + cols);
+    for (int64_t j = 0; j < cols; j++) ((float *)c->out[1].data)[j] = (float)sum[j];
+    return EST_OK;
+}
+
+const est_op est_op_matmul_relu_bias_grad = {
+    .name      = "EstMatMulReluBiasGrad",
+    .signature = "a: T, b: T, features: T -> product: T, sums: T; transpose_a: bool = false; "
+                 "transpose_b: bool = false; T: {float32}",
+    .infer     = sums_infer,
+    .cpu       = EST_KERNELS({ .run = sums_cpu, .prepare = relu_grad_prepare, .scratch = sums_scratch }),
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul_relu_bias_grad),
+                               .prepare = relu_grad_prepare,
+                               .scratch = sums_cuda_scratch,
+                               .light   = sums_light }),
+    .heavy     = true,
+    .planned   = true,
 };

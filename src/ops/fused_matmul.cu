@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstMatMulBias and EstMatMulReluGrad on a GPU (cuda/gemm.cuh). */
+ * EstMatMulBias, EstMatMulReluGrad and EstMatMulReluBiasGrad on a GPU (cuda/gemm.cuh). */
 #include "cuda/gemm.cuh"
 
 enum { TRANS_A, TRANS_B, RELU }; /* in param[], as fused_matmul.c has them */
@@ -21,4 +21,12 @@ EST_DEFINE_LAUNCHER(matmul_relu_grad)
     p.epilogue = EST_EPILOGUE_MASK;
     p.with     = c->in[2]->data;
     return est_product_launch(c, &p);
+}
+
+EST_DEFINE_LAUNCHER(matmul_relu_bias_grad)
+{
+    est_product p = est_product_of(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0);
+
+    p.with = c->in[2]->data;
+    return est_product_launch_masked_sums(c, &p, est_data<float>(&c->out[1]));
 }

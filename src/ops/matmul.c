@@ -145,6 +145,14 @@ static size_t matmul_cuda_scratch(const est_call *c)
     return est_product_scratch(est_node_bool(c->node, "transpose_a"), c->in[0]->count);
 }
 
+bool est_matmul_is_narrow(const est_call *c)
+{
+    bool    trans_a = est_node_bool(c->node, "transpose_a"), trans_b = est_node_bool(c->node, "transpose_b");
+    int64_t m = c->out[0].shape.dim[0], n = c->out[0].shape.dim[1], k = c->in[0]->shape.dim[trans_a ? 0 : 1];
+
+    return c->out[0].dtype == EST_F32 && est_product_narrow(trans_a, trans_b, m, n, k) != EST_NARROW_NOT;
+}
+
 static est_status matmul_cpu(est_call *c)
 {
     est_matmul_run(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0, NULL, NULL);
@@ -158,8 +166,11 @@ const est_op est_op_matmul = {
     .infer     = matmul_infer,
     .grad      = matmul_grad,
     .cpu       = EST_KERNELS({ .run = matmul_cpu, .prepare = matmul_prepare, .scratch = matmul_scratch }),
-    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(matmul), .prepare = matmul_prepare, .scratch = matmul_cuda_scratch }),
-    .heavy = true,
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul),
+                               .prepare = matmul_prepare,
+                               .scratch = matmul_cuda_scratch,
+                               .light   = est_matmul_is_narrow }),
+    .heavy     = true,
 };
 
 est_node est_matmul_t(est_node a, est_node b, bool transpose_a, bool transpose_b)

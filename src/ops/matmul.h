@@ -20,4 +20,8 @@ void est_matmul_any(est_pool *pool, est_dtype dtype, const est_gemm *g);
 /* The shape rule of both: [.., m, k] and [.., k, n] give m and n, with -1 for unknown sizes. */
 est_status est_matmul_sizes(const est_shape *a, bool trans_a, const est_shape *b, bool trans_b, int64_t *m, int64_t *n);
 
+/* Whether a GPU computes the product, with attributes as MatMul has them, by a kernel for few columns
+ * (cuda/launchers.h). */
+bool est_matmul_is_narrow(const est_call *c);
+
 #endif

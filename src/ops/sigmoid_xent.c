@@ -75,6 +75,58 @@ const est_op est_op_sigmoid_xent = {
     .inplace     = 1u << 0 | 1u << 1,
 };
 
+/* --- with the gradient towards the logits ------------------------------------------------------------------------- */
+
+/* EstSigmoidXentAndGrad: dlogits = (sigmoid(x) - z) dy, where dy is the gradient of the sum of the losses, or of their
+ * mean. Made only by runtime/fuse.c, for devices that run by themselves. */
+static est_status both_infer(est_infer *c)
+{
+    EST_TRY(sigmoid_xent_infer(c));
+    c->out[1] = c->out[0];
+    return EST_OK;
+}
+
+static est_status both_prepare(est_call *c)
+{
+    c->param[0].i = est_node_bool(c->node, "mean");
+    return EST_OK;
+}
+
+#define GRADIENT(T, exp_fn)                                                                                            \
+    static void gradient_##T(est_call *c, double share)                                                                \
+    {                                                                                                                  \
+        const T *x = c->in[0]->data, *z = c->in[1]->data;                                                              \
+        const T  dy = *(const T *)c->in[2]->data * (T)share;                                                           \
+                                                                                                                       \
+        for (int64_t i = 0; i < c->out[1].count; i++) {                                                                \
+            ((T *)c->out[1].data)[i] = dy * (1 / (1 + exp_fn(-x[i])) - z[i]);                                          \
+        }                                                                                                              \
+    }
+GRADIENT(float, expf)
+GRADIENT(double, exp)
+
+static est_status both_cpu(est_call *c)
+{
+    double share = c->param[0].i != 0 && c->out[0].count > 0 ? 1 / (double)c->out[0].count : 1;
+
+    EST_TRY(sigmoid_xent_cpu(c));
+    if (c->out[1].dtype == EST_F32) {
+        gradient_float(c, share);
+    } else {
+        gradient_double(c, share);
+    }
+    return EST_OK;
+}
+
+const est_op est_op_sigmoid_xent_and_grad = {
+    .name      = "EstSigmoidXentAndGrad",
+    .signature = "logits: T, labels: T, dy: T -> loss: T, dlogits: T; mean: bool; T: {float32, float64}",
+    .infer     = both_infer,
+    .cpu       = EST_KERNELS({ .run = both_cpu, .prepare = both_prepare }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sigmoid_xent_and_grad), .prepare = both_prepare }),
+    .planned   = true,
+};
+
 est_node est_sigmoid_xent(est_node logits, est_node labels)
 {
     return est_build2(&est_op_sigmoid_xent, logits, labels, EST_NO_ATTRS);

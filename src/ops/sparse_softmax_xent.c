@@ -95,6 +95,42 @@ const est_op est_op_sparse_softmax_xent = {
     .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sparse_softmax_xent), .fail = not_a_class }),
 };
 
+/* --- with the gradient towards the logits ------------------------------------------------------------------------- */
+
+/* EstSparseXentAndGrad: dlogits = backprop * dy, where dy is the gradient of the sum of the losses, or of their mean.
+ * Made only by runtime/fuse.c, for devices that run by themselves. */
+static est_status both_prepare(est_call *c)
+{
+    c->param[0].i = est_node_bool(c->node, "mean");
+    return EST_OK;
+}
+
+static est_status both_cpu(est_call *c)
+{
+    int64_t rows  = c->in[0]->shape.dim[0];
+    double  share = c->param[0].i != 0 && rows > 0 ? 1 / (double)rows : 1;
+
+    EST_TRY(sparse_xent_cpu(c));
+    for (int64_t i = 0; i < c->out[1].count; i++) {
+        if (c->out[1].dtype == EST_F32) {
+            ((float *)c->out[1].data)[i] *= *(const float *)c->in[2]->data * (float)share;
+        } else {
+            ((double *)c->out[1].data)[i] *= *(const double *)c->in[2]->data * share;
+        }
+    }
+    return EST_OK;
+}
+
+const est_op est_op_sparse_xent_and_grad = {
+    .name      = "EstSparseXentAndGrad",
+    .signature = "features: T, labels: Tlabels, dy: T -> loss: T, dlogits: T; mean: bool; T: {float32, float64}; "
+                 "Tlabels: {int32, int64} = int64",
+    .infer     = sparse_xent_infer,
+    .cpu       = EST_KERNELS({ .run = both_cpu, .prepare = both_prepare }),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(sparse_xent_and_grad), .prepare = both_prepare, .fail = not_a_class }),
+    .planned = true,
+};
+
 /* The op takes a matrix and a vector; other ranks are flattened and the losses brought back. */
 est_node est_sparse_softmax_xent(est_node logits, est_node labels)
 {

@@ -11,6 +11,15 @@
  *   EstEmbeddingBag and others, ConcatV2       -> EstEmbeddingBagConcat
  *   EstConcatGrad, EstEmbeddingBagGrad         -> EstEmbeddingBagSliceGrad    what is joined is never apart
  *
+ * On devices that run by themselves, where each pass over memory is a launch:
+ *
+ *   EstMatMulReluGrad, BiasAddGrad             -> EstMatMulReluBiasGrad       one pass for the mask and the sums
+ *   a loss and the gradient of its mean        -> EstSparseXentAndGrad, EstSigmoidXentAndGrad
+ *   ResourceGather and others, ConcatV2        -> EstGatherConcat             rows are copied once; with columns of
+ *                                                                             zeros where that makes them even
+ *   EstConcatGrad, EstDedup                    -> EstDedupSlice
+ *   EstSumToShape of a shape that is the same  -> nothing
+ *
  * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole
  * chains are matched and then replaced; a chain that does not fit stays as it is. */
 #include <math.h>
@@ -125,6 +134,19 @@ static bool fuse_relu_grad(fuser *f, const est_node_def *grad)
         EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]), edge_node(f, grad->in[1])),
         EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
     return stand_in(f, fresh, 0, grad);
+}
+
+static bool fuse_relu_bias_grad(fuser *f, const est_node_def *sums)
+{
+    const est_node_def *product = made_by(f, sums, 0, &est_op_matmul_relu_grad);
+    est_node            fresh;
+
+    if (product == NULL) return true;
+    fresh = est_build(
+        f->g, &est_op_matmul_relu_bias_grad,
+        EST_NODES(edge_node(f, product->in[0]), edge_node(f, product->in[1]), edge_node(f, product->in[2])),
+        EST_ATTRS(copy_bool(product, "transpose_a"), copy_bool(product, "transpose_b")));
+    return stand_in(f, fresh, 0, product) && replace(f, (est_edge){ sums->id, 0 }, (est_edge){ fresh.id, 1 });
 }
 
 /* --- constants into variables ------------------------------------------------------------------------------------- */
@@ -404,7 +426,17 @@ static int64_t columns_before(const fuser *f, const est_edge *parts, int32_t n)
     return sum;
 }
 
-/* A bag without frills that nobody looks at but the concatenation, and its gradient for the shape. */
+/* Whether nobody looks at a part but the concatenation, and its gradient for the shape. */
+static bool is_joined_only(const fuser *f, const est_node_def *concat, const est_node_def *part)
+{
+    for (int32_t i = 0; i < f->uses.n[part->id]; i++) {
+        int32_t user = f->uses.user[f->uses.first[part->id] + i];
+        if (user < 0 || (user != concat->id && node(f, user)->op != &est_op_concat_grad)) return false;
+    }
+    return true;
+}
+
+/* A bag without frills. */
 static bool joins_in_place(const fuser *f, const est_node_def *concat, est_edge part)
 {
     const est_node_def *bag = node(f, part.node);
@@ -413,11 +445,7 @@ static bool joins_in_place(const fuser *f, const est_node_def *concat, est_edge 
         est_node_type(bag, "Tids") != EST_I64 || est_node_float(bag, "max_norm") > 0) {
         return false;
     }
-    for (int32_t i = 0; i < f->uses.n[bag->id]; i++) {
-        int32_t user = f->uses.user[f->uses.first[bag->id] + i];
-        if (user < 0 || (user != concat->id && node(f, user)->op != &est_op_concat_grad)) return false;
-    }
-    return true;
+    return is_joined_only(f, concat, bag);
 }
 
 /* Whether the node comes after a write to a variable. Lookups that are not ordered with that write see the old value
@@ -439,6 +467,16 @@ static bool follows_a_write(const fuser *f, const est_node_def *n, bool *seen, i
     return false;
 }
 
+/* A lookup of rows by a vector of numbers. */
+static bool is_joined_lookup(const fuser *f, const est_node_def *concat, est_edge part)
+{
+    const est_node_def *lookup = node(f, part.node);
+
+    return lookup->op == &est_op_resource_gather && lookup->n_control == 0 && is_f32(lookup) &&
+           node(f, lookup->in[0].node)->shape[0].rank == 2 &&
+           node(f, lookup->in[1].node)->shape[lookup->in[1].output].rank == 1 && is_joined_only(f, concat, lookup);
+}
+
 /* Room to describe a join. */
 typedef struct join {
     est_node *in;
@@ -446,7 +484,22 @@ typedef struct join {
     bool     *seen; /* per node, as the next */
     int32_t  *stack;
     int       n_bags, n_parts;
+    bool      lookups; /* the bags are lookups of rows, which have no splits */
+    int64_t   width;
 } join;
+
+static void list_bag(const fuser *f, const est_node_def *bag, join *j)
+{
+    int each = j->lookups ? 2 : 3;
+
+    for (int k = 0; k < each; k++) {
+        const est_node_def *maker = node(f, bag->in[k].node);
+
+        j->in[each * j->n_bags + k]    = edge_node(f, bag->in[k]);
+        j->types[each * j->n_bags + k] = maker->dtype[bag->in[k].output];
+    }
+    j->combiners[j->n_bags++] = j->lookups ? 0 : est_node_int(bag, "combiner");
+}
 
 /* Bags first, then the others; where each begins in the whole. */
 static void list_parts(const fuser *f, const est_node_def *concat, join *j)
@@ -454,44 +507,65 @@ static void list_parts(const fuser *f, const est_node_def *concat, join *j)
     for (int bags = 1; bags >= 0; bags--) {
         int64_t column = 0;
         for (int32_t i = 0; i + 1 < concat->n_in; column += columns_of(f, concat->in[i++])) {
-            const est_node_def *bag = node(f, concat->in[i].node);
-            if (joins_in_place(f, concat, concat->in[i]) != (bags != 0)) continue;
+            bool is_bag = j->lookups ? is_joined_lookup(f, concat, concat->in[i])
+                                     : joins_in_place(f, concat, concat->in[i]);
+            if (is_bag != (bags != 0)) continue;
             j->columns[j->n_bags + j->n_parts] = column;
-            if (bags != 0) {
-                for (int k = 0; k < 3; k++) {
-                    j->in[3 * j->n_bags + k]    = edge_node(f, bag->in[k]);
-                    j->types[3 * j->n_bags + k] = k == 0 ? EST_RESOURCE : EST_I64;
-                }
-                j->combiners[j->n_bags++] = est_node_int(bag, "combiner");
+            if (is_bag) {
+                list_bag(f, node(f, concat->in[i].node), j);
             } else {
-                j->in[3 * j->n_bags + j->n_parts++] = edge_node(f, concat->in[i]);
+                j->in[(j->lookups ? 2 : 3) * j->n_bags + j->n_parts++] = edge_node(f, concat->in[i]);
             }
         }
+        j->width = column;
     }
+}
+
+/* Messages name the place of what joins; which lookup it is they say by its variable. */
+static void adopt_lookups(const fuser *f, est_node fresh, const est_node_def *old)
+{
+    est_node_def *def = node(f, fresh.id);
+
+    def->stands_for = &est_op_resource_gather;
+    def->order      = old->order;
+    def->name       = old->name;
+    def->file       = old->file;
+    def->line       = old->line;
 }
 
 static bool fuse_join(fuser *f, const est_node_def *concat, join *j)
 {
+    est_i64s columns, combiners, types;
     est_node fresh;
 
     if (follows_a_write(f, concat, j->seen, j->stack)) return true;
     list_parts(f, concat, j);
     if (j->n_bags == 0) return true;
-    fresh = est_build(f->g, &est_op_embedding_bag_concat, (est_nodes){ j->in, 3 * j->n_bags + j->n_parts },
-                      EST_ATTRS(est_attr_types("Tbags", (est_i64s){ j->types, 3 * j->n_bags }),
-                                est_attr_int("N", j->n_parts), est_attr_type("dtype", concat->dtype[0]),
-                                est_attr_ints("combiners", (est_i64s){ j->combiners, j->n_bags }),
-                                est_attr_ints("columns", (est_i64s){ j->columns, j->n_bags + j->n_parts })));
+    types     = (est_i64s){ j->types, (j->lookups ? 2 : 3) * j->n_bags };
+    columns   = (est_i64s){ j->columns, j->n_bags + j->n_parts };
+    combiners = (est_i64s){ j->combiners, j->n_bags };
+    if (j->lookups) {
+        fresh = est_build(f->g, &est_op_gather_concat, (est_nodes){ j->in, types.n + j->n_parts },
+                          EST_ATTRS(est_attr_types("Tlookups", types), est_attr_int("N", j->n_parts),
+                                    est_attr_type("T", EST_F32), est_attr_ints("columns", columns),
+                                    est_attr_int("width", j->width)));
+        if (fresh.id >= 0) adopt_lookups(f, fresh, concat);
+    } else {
+        fresh = est_build(f->g, &est_op_embedding_bag_concat, (est_nodes){ j->in, types.n + j->n_parts },
+                          EST_ATTRS(est_attr_types("Tbags", types), est_attr_int("N", j->n_parts),
+                                    est_attr_type("dtype", concat->dtype[0]), est_attr_ints("combiners", combiners),
+                                    est_attr_ints("columns", columns)));
+    }
     return stand_in(f, fresh, 0, concat);
 }
 
-static bool fuse_concat_bags(fuser *f, const est_node_def *concat)
+static bool fuse_concat(fuser *f, const est_node_def *concat, bool lookups)
 {
     size_t   n      = (size_t)concat->n_in;
     int32_t  axis   = concat->n_in - 1;
     bool     done   = false;
     int64_t *counts = NULL;
-    join     j      = { 0 };
+    join     j      = { .lookups = lookups };
 
     if (!is_last_axis(f, concat->in[axis], concat) || columns_before(f, concat->in, axis) < 0) {
         return true;
@@ -515,6 +589,16 @@ static bool fuse_concat_bags(fuser *f, const est_node_def *concat)
     return done;
 }
 
+static bool fuse_concat_bags(fuser *f, const est_node_def *concat)
+{
+    return fuse_concat(f, concat, false);
+}
+
+static bool fuse_concat_lookups(fuser *f, const est_node_def *concat)
+{
+    return !is_f32(concat) || fuse_concat(f, concat, true);
+}
+
 static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
 {
     const est_node_def *cut = node(f, grad->in[0].node);
@@ -533,21 +617,252 @@ static bool fuse_slice_grad(fuser *f, const est_node_def *grad)
     return stand_in(f, fresh, 0, grad) && replace(f, (est_edge){ grad->id, 1 }, (est_edge){ fresh.id, 1 });
 }
 
+/* --- on devices that run by themselves: losses -------------------------------------------------------------------- */
+
+static bool same_edge(est_edge a, est_edge b)
+{
+    return a.node == b.node && a.output == b.output;
+}
+
+/* Whether n spreads the gradient of a sum or a mean of all losses of an op, which is a constant; then it cannot depend
+ * on what it is fused with. */
+static const est_node_def *spread_losses(const fuser *f, const est_node_def *n)
+{
+    const est_node_def *losses = node(f, n->in[1].node), *dy = node(f, n->in[0].node);
+
+    return dy->op->source == EST_SOURCE_CONST && dy->shape[0].rank == 0 && n->in[1].output == 0 &&
+                   losses->n_control == 0
+               ? losses
+               : NULL;
+}
+
+/* Puts a loss with its gradient where the loss and the last step of the gradient stood. */
+static bool replace_loss(fuser *f, const est_op *op, const est_node_def *loss, const est_node_def *spread,
+                         const est_node_def *gradient)
+{
+    est_node fresh = est_build(
+        f->g, op, EST_NODES(edge_node(f, loss->in[0]), edge_node(f, loss->in[1]), edge_node(f, spread->in[0])),
+        EST_ATTRS(copy_bool(spread, "mean")));
+
+    if (fresh.id >= 0) node(f, fresh.id)->stands_for = loss->op;
+    return stand_in(f, fresh, 0, loss) && replace(f, (est_edge){ gradient->id, 0 }, (est_edge){ fresh.id, 1 });
+}
+
+/* backprop * expand_dims(spread) */
+static bool fuse_sparse_xent(fuser *f, const est_node_def *spread)
+{
+    const est_node_def *loss    = spread_losses(f, spread);
+    const est_node_def *column  = user_that_is(f, spread, &est_op_expand_dims);
+    const est_node_def *product = column != NULL ? user_that_is(f, column, &est_op_mul) : NULL;
+    const est_edge      back    = { loss != NULL ? loss->id : -1, 1 };
+
+    if (loss == NULL || loss->op != &est_op_sparse_softmax_xent || product == NULL) return true;
+    if (!(same_edge(product->in[1], back) && product->in[0].node == column->id) &&
+        !(same_edge(product->in[0], back) && product->in[1].node == column->id)) {
+        return true;
+    }
+    return replace_loss(f, &est_op_sparse_xent_and_grad, loss, spread, product);
+}
+
+/* spread * (sigmoid(logits) - labels) */
+static bool fuse_sigmoid_xent(fuser *f, const est_node_def *spread)
+{
+    const est_node_def *loss    = spread_losses(f, spread);
+    const est_node_def *product = user_that_is(f, spread, &est_op_mul);
+    const est_node_def *less, *sigmoid;
+
+    if (loss == NULL || loss->op != &est_op_sigmoid_xent || product == NULL) return true;
+    less    = made_by(f, product, product->in[0].node == spread->id ? 1 : 0, &est_op_sub);
+    sigmoid = less != NULL ? made_by(f, less, 0, &est_op_sigmoid) : NULL;
+    if (sigmoid == NULL || !same_edge(sigmoid->in[0], loss->in[0]) || !same_edge(less->in[1], loss->in[1])) return true;
+    return replace_loss(f, &est_op_sigmoid_xent_and_grad, loss, spread, product);
+}
+
+/* --- on devices that run by themselves: gradients of sums --------------------------------------------------------- */
+
+#define SUMS_DEEP 4 /* sums of sums that are looked through */
+
+static bool same_rows(const fuser *f, est_edge a, est_edge b, int deep);
+
+static bool is_matrix(const fuser *f, est_edge e)
+{
+    return node(f, e.node)->shape[e.output].rank == 2;
+}
+
+/* What the size of the first axis of a value comes from, as far as that is easy to tell. */
+static est_edge rows_of(const fuser *f, est_edge e, int deep)
+{
+    for (;;) {
+        const est_node_def *n = node(f, e.node);
+
+        if (n->op == &est_op_resource_gather || n->op == &est_op_gather_concat) {
+            e = n->in[1]; /* as many as indices; all lookups that are joined have as many */
+        } else if (n->op == &est_op_add_n || n->op == &est_op_relu || n->op == &est_op_bias_add ||
+                   n->op == &est_op_sigmoid_xent_and_grad ||
+                   (n->op == &est_op_concat_v2 && is_last_axis(f, n->in[n->n_in - 1], n)) ||
+                   ((n->op == &est_op_matmul || n->op == &est_op_matmul_bias) && !est_node_bool(n, "transpose_a")) ||
+                   (n->op == &est_op_add && deep-- > 0 && is_matrix(f, n->in[0]) && is_matrix(f, n->in[1]) &&
+                    same_rows(f, n->in[0], n->in[1], deep))) {
+            e = n->in[0];
+        } else {
+            return e;
+        }
+    }
+}
+
+static bool same_rows(const fuser *f, est_edge a, est_edge b, int deep)
+{
+    return same_edge(rows_of(f, a, deep), rows_of(f, b, deep));
+}
+
+/* What was not broadcast need not be summed: shapes are equal in all but their rows, which come from the same. */
+static bool drop_sum_to_shape(fuser *f, const est_node_def *sum)
+{
+    const est_node_def *dy    = node(f, sum->in[0].node);
+    const est_shape    *shape = &dy->shape[sum->in[0].output];
+
+    if (shape->rank != 2 || shape->dim[1] < 0 || !est_shape_equal(shape, &sum->shape[0])) return true;
+    return !same_rows(f, sum->in[0], sum->in[1], SUMS_DEEP) || replace(f, (est_edge){ sum->id, 0 }, sum->in[0]);
+}
+
+/* --- on devices that run by themselves: lookups that are joined --------------------------------------------------- */
+
+static bool fuse_dedup_slice(fuser *f, const est_node_def *dedup)
+{
+    const est_node_def *cut = node(f, dedup->in[0].node);
+    int64_t             column, columns;
+    est_node            fresh;
+
+    if (cut->op != &est_op_concat_grad || cut->n_control > 0 || !is_f32(dedup)) return true;
+    column  = columns_before(f, cut->in + 2, dedup->in[0].output);
+    columns = columns_of(f, cut->in[2 + dedup->in[0].output]);
+    if (column < 0 || columns < 0 || columns_of(f, cut->in[0]) < 0 || !is_last_axis(f, cut->in[1], cut)) return true;
+    fresh = est_build2(&est_op_dedup_slice, edge_node(f, cut->in[0]), edge_node(f, dedup->in[1]),
+                       EST_ATTRS(est_attr_int("column", column), est_attr_int("columns", columns)));
+    return stand_in(f, fresh, 0, dedup) && replace(f, (est_edge){ dedup->id, 1 }, (est_edge){ fresh.id, 1 });
+}
+
+/* Products with a joined matrix whose width is no multiple of four: those with rows of a multiple of 16 bytes are twice
+ * as fast, so the matrix gets columns of zeros, and its kernel rows of zeros. */
+typedef struct uneven {
+    const est_node_def *join, *forward, *dkernel, *dx; /* dkernel and dx may be NULL */
+    int64_t             width, padded;
+} uneven;
+
+static bool is_plain_product(const est_node_def *n, const est_op *op, bool trans_a, bool trans_b)
+{
+    return n->op == op && n->n_control == 0 && est_node_bool(n, "transpose_a") == trans_a &&
+           est_node_bool(n, "transpose_b") == trans_b;
+}
+
+/* The gradient towards the matrix, if nothing but sums of its columns looks at it. */
+static const est_node_def *find_dx(const fuser *f, est_edge kernel)
+{
+    const est_node_def *found = NULL, *owner = node(f, kernel.node);
+
+    for (int32_t i = 0; i < users(f, owner); i++) {
+        int32_t user = f->uses.user[f->uses.first[owner->id] + i];
+
+        if (user < 0 || !is_plain_product(node(f, user), &est_op_matmul, false, true)) continue;
+        if (found != NULL || !same_edge(node(f, user)->in[1], kernel)) return NULL;
+        found = node(f, user);
+    }
+    for (int32_t i = 0; found != NULL && i < users(f, found); i++) {
+        int32_t user = f->uses.user[f->uses.first[found->id] + i];
+        bool    dead = user >= 0 && node(f, user)->op == &est_op_concat_grad && users(f, node(f, user)) == 0;
+
+        if (!dead && (user < 0 || node(f, user)->op != &est_op_dedup_slice)) return NULL;
+    }
+    return found;
+}
+
+static bool match_uneven(const fuser *f, const est_node_def *whole, uneven *u)
+{
+    *u = (uneven){ .join = whole, .width = est_node_int(whole, "width") };
+    for (int32_t i = 0; i < users(f, whole); i++) {
+        int32_t             id   = f->uses.user[f->uses.first[whole->id] + i];
+        const est_node_def *user = id >= 0 ? node(f, id) : NULL;
+
+        if (user == NULL || user->in[0].node != whole->id) return false;
+        if (u->forward == NULL && is_plain_product(user, &est_op_matmul_bias, false, false)) {
+            u->forward = user;
+        } else if (u->dkernel == NULL && is_plain_product(user, &est_op_matmul, true, false)) {
+            u->dkernel = user;
+        } else {
+            return false;
+        }
+    }
+    u->padded = (u->width + 3) / 4 * 4;
+    if (u->forward == NULL || u->padded == u->width) return false;
+    u->dx = find_dx(f, u->forward->in[1]);
+    return true;
+}
+
+static est_node pad_join(const fuser *f, const uneven *u)
+{
+    est_node *in = est_alloc(sizeof *in * ((size_t)u->join->n_in + 1)), fresh;
+
+    if (in == NULL) return est_graph_poison(f->g, est_no_memory());
+    for (int32_t i = 0; i < u->join->n_in; i++) in[i] = edge_node(f, u->join->in[i]);
+    fresh = est_build(f->g, &est_op_gather_concat, (est_nodes){ in, u->join->n_in },
+                      EST_ATTRS(est_attr_types("Tlookups", est_node_ints(u->join, "Tlookups")),
+                                est_attr_int("N", est_node_int(u->join, "N")), est_attr_type("T", EST_F32),
+                                est_attr_ints("columns", est_node_ints(u->join, "columns")),
+                                est_attr_int("width", u->padded)));
+    est_free(in);
+    return fresh;
+}
+
+static bool pad_uneven(fuser *f, const est_node_def *whole)
+{
+    uneven   u;
+    est_node x, kernel, fresh;
+
+    if (!match_uneven(f, whole, &u)) return true;
+    x      = pad_join(f, &u);
+    kernel = est_build1(&est_op_pad_rows, edge_node(f, u.forward->in[1]), EST_ATTRS(est_attr_int("rows", u.padded)));
+    if (x.id < 0 || kernel.id < 0) return false;
+    adopt_lookups(f, x, whole);
+    node(f, kernel.id)->order = u.forward->order;
+    fresh = est_build(f->g, &est_op_matmul_bias, EST_NODES(x, kernel, edge_node(f, u.forward->in[2])),
+                      EST_ATTRS(copy_bool(u.forward, "relu")));
+    if (!stand_in(f, fresh, 0, u.forward)) return false;
+    if (u.dx != NULL) {
+        fresh = est_build2(&est_op_matmul, edge_node(f, u.dx->in[0]), kernel,
+                           EST_ATTRS(copy_bool(u.dx, "transpose_b")));
+        if (!stand_in(f, fresh, 0, u.dx)) return false;
+    }
+    if (u.dkernel == NULL) return true;
+    fresh = est_build2(&est_op_matmul, x, edge_node(f, u.dkernel->in[1]),
+                       EST_ATTRS(copy_bool(u.dkernel, "transpose_a")));
+    if (fresh.id < 0) return false;
+    node(f, fresh.id)->order = u.dkernel->order;
+    return stand_in(f, est_build1(&est_op_first_rows, fresh, EST_ATTRS(est_attr_int("rows", u.width))), 0, u.dkernel);
+}
+
 /* --- the pass ----------------------------------------------------------------------------------------------------- */
 
 static const struct rule {
     const est_op *at; /* the op a chain is recognised by */
     bool (*fuse)(fuser *f, const est_node_def *n);
     const est_op *makes; /* what the device must have kernels for */
+    bool          apart; /* only on a device that runs by itself, where each pass over memory is a launch */
 } rules[] = { { &est_op_max_pool, fuse_conv_pool, &est_op_conv_pool_grad },
               { &est_op_bias_add, fuse_bias, &est_op_matmul_bias },
               { &est_op_relu_grad, fuse_relu_grad, &est_op_matmul_relu_grad },
+              { &est_op_bias_add_grad, fuse_relu_bias_grad, &est_op_matmul_relu_bias_grad, true },
               { &est_op_assign_variable, fuse_assign_draw, &est_op_assign_draw },
               { &est_op_assign_variable, fuse_assign_fill, &est_op_assign_fill },
               { &est_op_div_no_nan, raise_mean, &est_op_embedding_bag },
               { &est_op_unsorted_segment_sum, raise_sum, &est_op_embedding_bag },
               { &est_op_embedding_bag_grad, fuse_slice_grad, &est_op_embedding_bag_slice_grad },
-              { &est_op_concat_v2, fuse_concat_bags, &est_op_embedding_bag_concat } };
+              { &est_op_concat_v2, fuse_concat_bags, &est_op_embedding_bag_concat },
+              { &est_op_reduce_grad, fuse_sparse_xent, &est_op_sparse_xent_and_grad, true },
+              { &est_op_reduce_grad, fuse_sigmoid_xent, &est_op_sigmoid_xent_and_grad, true },
+              { &est_op_sum_to_shape, drop_sum_to_shape, &est_op_sum_to_shape, true },
+              { &est_op_dedup, fuse_dedup_slice, &est_op_dedup_slice, true },
+              { &est_op_concat_v2, fuse_concat_lookups, &est_op_gather_concat, true },
+              { &est_op_gather_concat, pad_uneven, &est_op_gather_concat, true } };
 
 static est_status apply_rule(fuser *f, const struct rule *rule)
 {
@@ -570,6 +885,7 @@ est_status est_pass_fuse(est_graph *graph, est_io *io, const est_device *device)
 
     for (int32_t id = 0; id < est_graph_size(graph); id++) f.writes = f.writes || node(&f, id)->op->writes != 0;
     for (size_t r = 0; r < sizeof rules / sizeof rules[0] && status == EST_OK; r++) {
+        if (rules[r].apart && device->runs == NULL) continue;
         if (est_kernel_exists(est_op_kernels(rules[r].makes, device))) status = apply_rule(&f, &rules[r]);
     }
     est_rewriter_clear(&f.rewriter);

@@ -306,14 +306,22 @@ static int turn_of(const est_op *op)
     return op->writes != 0 ? 2 : op->shrinks ? 1 : 0;
 }
 
+/* What a device launches: dense and sparse updates of a rule are one kind. */
+static int launcher_of(const est_op *op)
+{
+    return op->cuda != NULL ? op->cuda[0].launch : 0;
+}
+
 static int alike_first(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
     int           x_turn = turn_of(x->def->op), y_turn = turn_of(y->def->op);
-    int           names = strcmp(x->def->op->name, y->def->op->name);
+    int           names  = strcmp(x->def->op->name, y->def->op->name);
+    int           x_kind = launcher_of(x->def->op), y_kind = launcher_of(y->def->op);
 
     if (x_turn != y_turn) return x_turn < y_turn ? -1 : 1;
     if (x_turn == 0 && x->level != y->level) return x->level < y->level ? -1 : 1;
+    if (x_turn == 2 && x_kind != y_kind) return x_kind < y_kind ? -1 : 1;
     if (names != 0) return names;
     if (x->def->order != y->def->order) return x->def->order < y->def->order ? -1 : 1;
     return (x->def->id > y->def->id) - (x->def->id < y->def->id);

@@ -293,7 +293,7 @@ static est_status copy_input(est_call *c)
 {
     const est_view *from = c->in[0]->dtype == EST_RESOURCE ? &est_call_variable(c, 0)->value : c->in[0];
 
-    memcpy(c->out[0].data, from->data, (size_t)from->count * est_dtype_size(from->dtype));
+    memcpy(c->out[0].data, from->data, (size_t)c->out[0].count * est_dtype_size(from->dtype));
     return EST_OK;
 }
 

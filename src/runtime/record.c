@@ -293,7 +293,7 @@ static est_status launch_item(est_plan *plan, const est_item *item)
         const est_view *from = item->call.in[0]->dtype == EST_RESOURCE ? &est_call_variable(&item->call, 0)->value
                                                                        : item->call.in[0];
 
-        return r->runs->copy(r->queue, item->call.out[0].data, from->data, bytes_of(from));
+        return r->runs->copy(r->queue, item->call.out[0].data, from->data, bytes_of(&item->call.out[0]));
     }
     return r->runs->launch(r->queue, item->kernel, &item->call);
 }
@@ -309,13 +309,20 @@ static est_status launch_steps(est_plan *plan, int32_t first, int32_t end)
     return EST_OK;
 }
 
+static bool is_heavy(const est_item *item)
+{
+    const est_kernel *kernel = item->kernel;
+
+    return item->call.node->op->heavy && kernel != NULL && (kernel->light == NULL || !kernel->light(&item->call));
+}
+
 /* Of a wave of items that are independent of each other, the first that is heavy; -1: at most one is. */
 static int32_t find_heavy(const est_plan *plan, const est_plan_wave *wave)
 {
     int32_t first = -1, n = 0;
 
     for (int32_t s = wave->first; s < wave->end; s++) {
-        if (!plan->items[plan->steps[s]].call.node->op->heavy) continue;
+        if (!is_heavy(&plan->items[plan->steps[s]])) continue;
         if (n++ == 0) first = s;
     }
     return n >= 2 ? first : -1;

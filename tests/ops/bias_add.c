@@ -39,6 +39,7 @@ int main(int argc, char **argv)
         { "BiasAddGrad", { IN(3, 4) }, .tol = 1e-6, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(2, 3, 5, 7) }, .tol = 1e-6, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(130, 1) }, .tol = 1e-6, .ref = bias_add_grad_ref },
+        { "BiasAddGrad", { IN(517, 132) }, .tol = 1e-5, .ref = bias_add_grad_ref }, /* four columns at a time */
         { "BiasAddGrad", { IN(0, 4) }, .tol = 0, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(3, 0) }, .tol = 0, .ref = bias_add_grad_ref },
         { "BiasAddGrad",

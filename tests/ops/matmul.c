@@ -37,7 +37,10 @@ int main(int argc, char **argv)
         { "MatMul", { IN(257, 300), IN(300, 131) }, .tol = 2e-5, .ref = matmul_ref }, /* several slices by rows */
         { "MatMul", { IN(300, 131), IN(300, 513) }, T(true, false), .tol = 2e-5, .ref = matmul_ref }, /* by columns */
         { "MatMul", { IN(5, 1500), IN(1500, 70) }, .tol = 1e-4, .ref = matmul_ref }, /* a long sum: by parts on a GPU */
-        { "MatMul", { IN(700, 66), IN(700, 3) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
+        { "MatMul", { IN(700, 66), IN(700, 3) }, T(true, false), .tol = 5e-5, .ref = matmul_ref }, /* few columns */
+        { "MatMul", { IN(40, 33), IN(40, 16) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
+        { "MatMul", { IN(513, 64), IN(513, 1) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
+        { "MatMul", { IN(70, 13), IN(13, 1) }, .tol = 5e-5, .ref = matmul_ref },
         { "MatMul", { IN(33, 17), IN(17, 9) }, .dtype = EST_I32, .lo = -9, .hi = 9, .ref = matmul_ref },
         { "MatMul", { IN(17, 33), IN(9, 17) }, T(true, true), .dtype = EST_I64, .lo = -9, .hi = 9, .ref = matmul_ref },
         { "MatMul", { IN(300, 80), IN(80, 70) }, .dtype = EST_I64, .lo = -9, .hi = 9, .ref = matmul_ref },

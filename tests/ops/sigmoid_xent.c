@@ -13,25 +13,49 @@ static void sigmoid_xent_ref(est_ref *r)
     }
 }
 
+static void and_grad_ref(est_ref *r)
+{
+    int64_t n  = est_shape_count(&r->in_shape[0]);
+    double  dy = r->in[2][0] / (est_node_bool(r->node, "mean") ? (double)n : 1);
+
+    sigmoid_xent_ref(r);
+    for (int64_t i = 0; i < n; i++) r->out[1][i] = dy * (1 / (1 + exp(-r->in[0][i])) - r->in[1][i]);
+}
+
+#define AND_GRAD(m)                                                                                                    \
+    "EstSigmoidXentAndGrad", .attrs = EST_ATTRS(est_attr_bool("mean", m)), .tol = 1e-6, .ref = and_grad_ref
+#define DY                                                                                                             \
+    {                                                                                                                  \
+        .shape = EST_SHAPE_SCALAR, .lo = 1, .hi = 3                                                                    \
+    }
 #define OP "EstSigmoidCrossEntropy"
 #define LABELS(...)                                                                                                    \
     {                                                                                                                  \
         .shape = EST_SHAPE(__VA_ARGS__), .lo = 0, .hi = 1                                                              \
     }
 
-static const est_op_case cases[] = {
-    { OP,
-      { { .shape = EST_SHAPE_SCALAR }, { .shape = EST_SHAPE_SCALAR, .lo = 0, .hi = 1 } },
-      .tol = 1e-6,
-      .ref = sigmoid_xent_ref },
-    { OP, { IN(7, 5), LABELS(7, 5) }, .tol = 1e-6, .ref = sigmoid_xent_ref },
-    { OP, { { .shape = EST_SHAPE(4, 9), .lo = -120, .hi = 120 }, LABELS(4, 9) }, .tol = 1e-6, .ref = sigmoid_xent_ref },
-    { OP, { IN(0, 5), LABELS(0, 5) }, .tol = 0, .ref = sigmoid_xent_ref },
-    { OP,
-      { { .shape = EST_SHAPE(301, 211), .lo = -9, .hi = 9 }, LABELS(301, 211) },
-      .tol = 1e-6,
-      .ref = sigmoid_xent_ref },
-    { OP, { IN(3, 2), LABELS(2, 3) }, .fails = EST_INVALID_ARGUMENT, .says = "[2,3]" },
-};
+int main(int argc, char **argv)
+{
+    const est_op_case cases[] = {
+        { OP,
+          { { .shape = EST_SHAPE_SCALAR }, { .shape = EST_SHAPE_SCALAR, .lo = 0, .hi = 1 } },
+          .tol = 1e-6,
+          .ref = sigmoid_xent_ref },
+        { OP, { IN(7, 5), LABELS(7, 5) }, .tol = 1e-6, .ref = sigmoid_xent_ref },
+        { OP,
+          { { .shape = EST_SHAPE(4, 9), .lo = -120, .hi = 120 }, LABELS(4, 9) },
+          .tol = 1e-6,
+          .ref = sigmoid_xent_ref },
+        { OP, { IN(0, 5), LABELS(0, 5) }, .tol = 0, .ref = sigmoid_xent_ref },
+        { OP,
+          { { .shape = EST_SHAPE(301, 211), .lo = -9, .hi = 9 }, LABELS(301, 211) },
+          .tol = 1e-6,
+          .ref = sigmoid_xent_ref },
+        { OP, { IN(3, 2), LABELS(2, 3) }, .fails = EST_INVALID_ARGUMENT, .says = "[2,3]" },
+        { AND_GRAD(true), .in = { IN(301, 1), LABELS(301, 1), DY } },
+        { AND_GRAD(false), .in = { { .shape = EST_SHAPE(4, 9), .lo = -120, .hi = 120 }, LABELS(4, 9), DY } },
+        { AND_GRAD(true), .in = { IN(0, 5), LABELS(0, 5), DY } },
+    };
 
-EST_OP_CHECK_MAIN(cases)
+    return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
+}

@@ -5,6 +5,8 @@
 #include "estoc/estoc.h"
 #include "graph/lower.h"
 #include "ops/ops.h"
+#include "runtime/pass.h"
+#include "runtime/plan.h"
 #include "runtime/session.h"
 #include "support/fault_loop.h"
 #include "support/nn_test.h"
@@ -338,6 +340,109 @@ TEST(gradients_through_relu)
     assert_int_equal(count_ops(b.step, "EstMatMulBias"), 2);
     end_both(&b);
     end_mlp(&m);
+}
+
+/* --- on devices that run by themselves ---------------------------------------------------------------------------- */
+
+/* The training step of a small wide & deep model with losses of one logit, or of three classes. */
+static est_node small_wide_deep(est_graph *g, int classes, est_node feeds[4])
+{
+    est_node deep[3], wide[2], x, loss;
+
+    feeds[2] = deep[2] = est_placeholder(g, "numbers", EST_F32, EST_SHAPE(-1, 3));
+    feeds[3]           = est_placeholder(g, "labels", classes == 1 ? EST_F32 : EST_I32,
+                               classes == 1 ? EST_SHAPE(-1, 1) : EST_SHAPE(-1));
+    for (int f = 0; f < 2; f++) {
+        feeds[f] = est_placeholder(g, f == 0 ? "a" : "b", EST_I64, EST_SHAPE(-1));
+        deep[f]  = est_embedding(feeds[f], 50, 4, NULL);
+        wide[f]  = est_embedding(feeds[f], 50, classes, NULL);
+    }
+    x    = est_dense(est_concat((est_nodes){ deep, 3 }, 1), 5, EST_DENSE(.activation = est_relu));
+    x    = est_add(est_dense(x, classes, NULL), est_add_n((est_nodes){ wide, 2 }));
+    loss = est_mean(classes == 1 ? est_sigmoid_xent(x, feeds[3]) : est_sparse_softmax_xent(x, feeds[3]));
+    return est_minimize(est_adagrad(0.1, NULL), loss, NULL);
+}
+
+/* How many operations of the name a step has on a device, after fusing. */
+typedef struct fused {
+    est_graph *graph;
+    est_arena *arena;
+    est_order  order;
+} fused;
+
+static fused fuse_for(int classes, bool runs_by_itself)
+{
+    static const est_device_runs runs;
+
+    nn_test    t      = nn_begin(1);
+    est_device device = est_device_cpu;
+    fused      f      = { .arena = est_arena_create() };
+    est_node   feeds[4], train = small_wide_deep(t.graph, classes, feeds);
+    est_store *store = NULL;
+    est_io     io    = { .feeds = feeds, .n_feeds = 4, .targets = &train, .n_targets = 1 };
+
+    if (runs_by_itself) device.runs = &runs;
+    assert_ok(est_graph_status(t.graph));
+    assert_ok(est_pass_extract(t.graph, &io, &f.graph));
+    assert_ok(est_pass_merge(f.graph, &io, false));
+    assert_ok(est_store_create(&store)); /* `devices` is looked at for whether there are any */
+    assert_ok(est_pass_fold(f.graph, &io, store,
+                            &(const est_plan_options){ .device = &est_device_cpu, .devices = (void *)&f }));
+    est_store_free(store);
+    assert_ok(est_pass_fuse(f.graph, &io, &device));
+    assert_ok(est_order_make(f.graph, &io, f.arena, &f.order));
+    nn_end(&t);
+    return f;
+}
+
+static int fused_ops(const fused *f, const char *name)
+{
+    int n = 0;
+
+    for (int32_t k = 0; k < f->order.n; k++) {
+        n += strcmp(est_graph_node(f->graph, f->order.nodes[k])->op->name, name) == 0;
+    }
+    return n;
+}
+
+static void end_fused(fused *f)
+{
+    est_order_clear(&f->order);
+    est_graph_free(f->graph);
+    est_arena_free(f->arena);
+}
+
+TEST(devices_that_run_by_themselves_get_fewer_passes)
+{
+    static const struct {
+        const char *op;
+        int         there, here;
+    } of_one[] = { { "EstMatMulReluBiasGrad", 1, 0 },
+                   { "EstSigmoidXentAndGrad", 1, 0 },
+                   { "Sigmoid", 0, 1 },
+                   { "EstGatherConcat", 1, 0 },
+                   { "ResourceGather", 2, 4 },
+                   { "EstConcatGrad", 0, 1 },
+                   { "EstDedupSlice", 2, 0 },
+                   { "EstDedup", 2, 4 },
+                   { "EstSumToShape", 0, 2 },
+                   { "EstPadRows", 1, 0 },
+                   { "EstFirstRows", 1, 0 } };
+
+    for (int there = 0; there < 2; there++) {
+        fused f = fuse_for(1, there != 0);
+
+        for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++) {
+            int n = fused_ops(&f, of_one[i].op), want = there != 0 ? of_one[i].there : of_one[i].here;
+
+            if (n != want) print_error("%s: %d instead of %d\n", of_one[i].op, n, want);
+            assert_int_equal(n, want);
+        }
+        end_fused(&f);
+        f = fuse_for(3, there != 0);
+        assert_int_equal(fused_ops(&f, "EstSparseXentAndGrad"), there);
+        end_fused(&f);
+    }
 }
 
 TEST(what_is_fetched_is_not_fused_away)

@@ -18,6 +18,7 @@
 #define __device__
 #define __host__
 #define __grid_constant__
+#define __launch_bounds__(...)
 #define __shared__ static /* blocks run one at a time */
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of lookups in columns on the CPU and on GPUs share. */
+#ifndef EST_OPS_GATHER_CONCAT_H
+#define EST_OPS_GATHER_CONCAT_H
+
+/* The place of a failure on a GPU (est_error_word.place): the lookup, then the place among its indices. */
+#define EST_JOIN_PLACE_BITS 40
+
+/* In param[]: of EstGatherConcat how many lookups come first, and the address of its columns; of EstDedupSlice. */
+enum { EST_JOIN_LOOKUPS, EST_JOIN_COLUMNS };
+enum { EST_SLICE_COLUMN };
+
+#endif
