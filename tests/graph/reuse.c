@@ -246,8 +246,8 @@ TEST(kept_objects)
     nn_test t = nn_begin(1);
     int     n = 0;
 
-    est_graph_keep(t.graph, &n, drop);
-    est_graph_keep(t.graph, &n, drop);
+    est_graph_keep(t.graph, drop, &n);
+    est_graph_keep(t.graph, drop, &n);
     assert_int_equal(n, 0);
     nn_end(&t);
     assert_int_equal(n, 2);
@@ -260,7 +260,7 @@ static est_status reuse_twice(void)
     int        n = 0;
 
     EST_TRY(est_graph_create(1, &graph));
-    est_graph_keep(graph, &n, drop);
+    est_graph_keep(graph, drop, &n);
     for (int i = 0; i < 2; i++) {
         (void)est_reuse_begin(graph, &first_key);
         (void)est_reuse_begin_call(graph, &second_key);
