@@ -460,6 +460,7 @@ class GradientTape:
         self._accessed = watch_accessed_variables
         self._watched: list = []
         self._records: list = []
+        self._seen: list = []  # variables of records that are gone
         self._used = False
         self._traced = False
 
@@ -477,13 +478,15 @@ class GradientTape:
         self._watched += _structure.flatten(tensor)
 
     def watched_variables(self) -> tuple:
-        found = [item for item in self._watched if isinstance(item, Variable)]
-        for record in self._records:
-            found += [leaf for leaf in _structure.flatten((record[1], record[2])) if isinstance(leaf, Variable)]
+        """The variables that recorded calls were given, or that belong to the layers and modules called."""
+        found = [item for item in self._watched + self._seen if isinstance(item, Variable)]
+        for function, positional, named, *_ in self._records if self._accessed else ():
+            found += [leaf for leaf in _structure.flatten((positional, named)) if isinstance(leaf, Variable)]
+            found += getattr(getattr(function, "__self__", None), "trainable_variables", ())
         return tuple({id(item): item for item in found if item.trainable}.values())
 
     def reset(self) -> None:
-        self._records, self._watched = [], []
+        self._records, self._watched, self._seen = [], [], []
 
     def record(self, function: Callable, positional: tuple, named: dict, convert: Callable, result: Any) -> None:
         self._records.append((function, positional, named, convert, result))
@@ -513,8 +516,12 @@ class GradientTape:
                      default_graph() is None else ops.zeros_like(unwrap(source)) if gradient is None else gradient
                      for gradient, source in zip(found, leaves)]
         if not self._persistent:
-            self._records = []
+            self._forget()
         return _structure.pack_as(sources, found)
+
+    def _forget(self) -> None:
+        self._seen = list(self.watched_variables())
+        self._records = []
 
     def _in_graph(self, targets: list, sources: list, given: list | None) -> list:
         graph = default_graph()
@@ -605,7 +612,7 @@ class GradientTape:
             self._persistent = persistent
         self._used = True
         if not persistent:
-            self._records = []
+            self._forget()
         stacked = [None if column[0] is None else Tensor(np.stack([item._value for item in column]).reshape(
             value.shape + tuple(source.shape))) for source, column in zip(leaves, zip(*rows))]
         return _structure.pack_as(sources, stacked)

@@ -152,12 +152,17 @@ class _Calling:
     def __init__(self, training: Any):
         self.training = training
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> bool:
+        """Whether this call is the outermost one."""
         self.before = _context.__dict__.get("training")
         _context.training = self.training
+        depth = _context.__dict__.get("depth", 0)
+        _context.depth = depth + 1
+        return depth == 0
 
     def __exit__(self, *exception: Any) -> None:
         _context.training = self.before
+        _context.depth -= 1
 
 
 def is_training() -> bool:
@@ -455,27 +460,37 @@ class Layer(Recorded, Named):
 
     @property
     def losses(self) -> list:
-        """Of regularizers, and of add_loss in the last call: in a trace nodes of it."""
+        """Of add_loss in the last call, and of regularizers: in a trace nodes of it, else values, which a tape that
+        records can go back from."""
         trace = current_trace()
-        if trace is None:
-            return self._losses_now()
-        found = self._losses_in(trace.graph, trace)
-        for layer in self._flat_layers():
-            found += layer._losses_in(trace.graph, trace)
-        return found
+        found = [loss for layer in [self] + self._flat_layers() for loss in (
+            layer.__dict__.get("_losses_now", ()) if trace is None else layer._losses.get(trace.graph, ()))]
+        if trace is not None:
+            return found + self._cost_nodes()
+        function = self.__dict__.get("_cost_function")
+        if function is None:
+            function = self.__dict__["_cost_function"] = Function(self._cost_nodes)
+        costs = function.concrete((), {}, self._world_now())[0].run([])
+        for tape in tapes():
+            tape.record(self._cost_nodes, (), {}, None, costs)
+        return found + costs
 
-    def _losses_in(self, graph: Graph, trace: Any) -> list:
-        found = list(self._losses.get(graph, ())) if self._scoped else []
-        for variable, cost in self._costs(graph):
-            found.append(cost(variable._as_node(graph)))
-        return found
+    def _cost_nodes(self) -> list:
+        """What regularizers give, in the trace."""
+        graph = current_trace().graph
+        return [cost(variable._as_node(graph)) for layer in [self] + self._flat_layers()
+                for variable, cost in layer._costs(graph)]
 
     def _costs(self, graph: Graph) -> list:
         """Regularizers of variables: (variable, function of its value)."""
         return []
 
-    def _losses_now(self) -> list:
-        return list(Function(lambda: self.losses)())
+    def _noting(self, *args: Any, **named: Any) -> tuple:
+        """A call in a graph, and what it gave to add_loss: (layer, losses)."""
+        result = self._in_graph(*args, **named)
+        graph = default_graph()
+        return result, [(layer, layer._losses[graph]) for layer in [self] + self._flat_layers()
+                        if layer._losses.get(graph)]
 
     # --- calling ---
 
@@ -494,12 +509,19 @@ class Layer(Recorded, Named):
         if default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
             return self._in_graph(*args, **named)
         if self._eager_call is None:
-            self.__dict__["_eager_call"] = Function(self._in_graph)
+            self.__dict__["_eager_call"] = Function(self._noting)
         concrete, flat = self._eager_call.concrete(*_values(args, named), world=self._world_now())
         result = concrete.run(flat)
         for tape in tapes():
-            tape.record(self._in_graph, args, named, None, result)
-        return result
+            tape.record(self._noting, args, named, None, result)
+        value, losses = result
+        if losses or self.__dict__.get("_has_losses"):
+            self.__dict__["_has_losses"] = True
+            for layer in [self] + self._flat_layers():
+                layer.__dict__["_losses_now"] = ()
+            for layer, values in losses:
+                layer.__dict__["_losses_now"] = values
+        return value
 
     def _in_graph(self, *args: Any, **named: Any) -> Any:
         """The call in the graph of its inputs, or the default one."""
@@ -510,7 +532,10 @@ class Layer(Recorded, Named):
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
         before = updates_of(graph)
         mask = self._mask_of(graph, args, named)
-        with _Calling(training):
+        with _Calling(training) as outermost:
+            if outermost:
+                for layer in [self] + self._flat_layers():
+                    layer._losses.pop(graph, None)
             result = self._call_in(graph, args, named, bool(training))
         graph.check()
         if mask is not None or type(self).compute_mask is not Layer.compute_mask:
@@ -588,7 +613,6 @@ class Layer(Recorded, Named):
             named = {**named, "training": training}
         elif "training" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             named = {key: value for key, value in named.items() if key != "training"}
-        self._losses.pop(graph, None)
         return self.call(*args, **named)
 
     # --- description ---
