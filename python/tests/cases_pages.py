@@ -115,3 +115,175 @@ def variables_that_a_tape_has_seen(tf):
     return {"after": [item.name for item in tape.watched_variables()], "gradient": gradient,
             "module": [item.name for item in other.watched_variables()],
             "of_module": other.gradient(z, other.watched_variables())}
+
+
+def counts(layer):
+    return [len(layer.weights), len(layer.trainable_weights), len(layer.non_trainable_weights)]
+
+
+@case
+def layers_that_were_frozen_first(tf):
+    """Transfer learning: a base that is frozen before it has variables, and trained later."""
+    keras, layers, (x, y) = tf.keras, tf.keras.layers, data(16)
+    base = keras.Sequential([keras.Input((4,)), layers.Dense(2), layers.BatchNormalization()])
+    base.trainable = False
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, layers.Dense(1)(base(inputs, training=False)))
+    set_weights(model)
+    out = []
+    for trainable in (False, True, False):
+        base.trainable = trainable
+        model.compile(keras.optimizers.SGD(0.05), "mse")
+        out.append([counts(model), model.fit(x, y, epochs=2, shuffle=False, verbose=0).history["loss"], model.get_weights()])
+    dense, norm = layers.Dense(3, trainable=False), layers.BatchNormalization()
+    norm.trainable = False
+    for layer in (dense, norm):
+        layer.build((None, 4))
+        out.append(counts(layer))
+        layer.trainable = True
+        out.append(counts(layer))
+    with tf.GradientTape() as tape:
+        z = tf.reduce_sum(dense(tf.ones([1, 4])))
+    return {"out": out, "gradients": tape.gradient(z, dense.trainable_weights)}
+
+
+@case
+def layers_that_are_added_later(tf):
+    model, (x, y) = tf.keras.Sequential(), data(16)
+    found = []
+    for layer in (tf.keras.Input((4,)), tf.keras.layers.Dense(2), tf.keras.layers.Dense(3)):
+        model.add(layer)
+        found.append([model.count_params(), len(model.weights), list(model(x).shape) if model.layers else []])
+    model.pop()
+    model.add(tf.keras.layers.Dense(1))
+    set_weights(model)
+    model.compile("sgd", "mse")
+    found.append(model.fit(x, y, shuffle=False, verbose=0).history["loss"])
+    model.add(tf.keras.layers.Dense(1, kernel_initializer="ones"))
+    model.compile("sgd", "mse")
+    return found + [model.fit(x, y, shuffle=False, verbose=0).history["loss"], model.count_params()]
+
+
+@case
+def labels_that_are_vectors(tf):
+    """Losses and metrics of the program are given labels as a column."""
+    keras, (x, y) = tf.keras, data(16)
+    classes = (np.arange(16) % 3).astype(np.int64)
+
+    class Hits(keras.metrics.Metric):
+        def __init__(self):
+            super().__init__(name="hits")
+            self.hits = self.add_weight(name="hits", initializer="zeros")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            found = tf.reshape(tf.argmax(y_pred, axis=1), (-1, 1))
+            self.hits.assign_add(tf.reduce_sum(tf.cast(tf.cast(y_true, "int32") == tf.cast(found, "int32"), "float32")))
+
+        def result(self):
+            return self.hits
+
+    def first(y_true, y_pred):
+        return tf.cast(y_true[:, 0], tf.float32) * 2.0
+
+    class Own(keras.Model):
+        def train_step(self, batch):
+            features, labels = batch
+            with tf.GradientTape() as tape:
+                loss = self.compiled_loss(labels, self(features, training=True))
+            self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+            return {"loss": loss}
+
+    out = []
+    for metrics in ([Hits(), "accuracy"], [first]):
+        model = keras.Sequential([keras.layers.Dense(3, "softmax", input_shape=(4,))])
+        set_weights(model)
+        model.compile("sgd", "sparse_categorical_crossentropy", metrics=metrics)
+        out += [model.fit(x, classes, epochs=2, shuffle=False, verbose=0, batch_size=5).history,
+                model.evaluate(x, classes, verbose=0)]
+    inputs = keras.Input((4,))
+    own = Own(inputs, keras.layers.Dense(1)(inputs))
+    set_weights(own)
+    own.compile("sgd", lambda y_true, y_pred: tf.square(y_true - y_pred))
+    return out + [own.fit(x, y[:, 0].astype(np.float64), shuffle=False, verbose=0, batch_size=16).history["loss"]]
+
+
+@case
+def arguments_of_concrete_functions(tf):
+    def kind(call):
+        try:
+            return call()
+        except (TypeError, tf.errors.InvalidArgumentError) as error:
+            return type(error).__name__
+
+    power = tf.function(lambda a, b: a ** b).get_concrete_function(a=tf.TensorSpec(None, tf.float32), b=2)
+    spec = tf.TensorSpec([], tf.float32)
+    minus = tf.function(lambda a, b: a - b).get_concrete_function(spec, spec)
+    one, five = tf.constant(1.0), tf.constant(5.0)
+    return [power(five), power(a=five), kind(lambda: power(five, b=3)), kind(power), kind(lambda: power(five, c=2)),
+            minus(five, one), minus(b=five, a=one), minus(five, b=one), kind(lambda: minus(tf.constant(1))),
+            kind(lambda: minus(tf.constant(1), tf.constant(2)))]
+
+
+@case
+def files_of_models_of_the_program(tf):
+    """Weights of subclasses are found by attributes, whatever their layers are called, also before the first call."""
+    keras, x = tf.keras, data(4)[0]
+
+    class Block(keras.layers.Layer):
+        def __init__(self, units, **named):
+            super().__init__(**named)
+            self.units = units
+            self.inner = keras.Sequential([keras.layers.Dense(units), keras.layers.Dense(units)])
+
+        def call(self, x):
+            return self.inner(x)
+
+        def get_config(self):
+            return {**super().get_config(), "units": self.units}
+
+    class Net(keras.Model):
+        def __init__(self, widths, **named):
+            super().__init__(**named)
+            self.widths = widths
+            self.dense = [keras.layers.Dense(width) for width in widths]
+            self.block = Block(3)
+
+        def call(self, x):
+            for layer in self.dense:
+                x = layer(x)
+            return self.block(x)
+
+        def get_config(self):
+            return {"widths": self.widths}
+
+    folder = tempfile.mkdtemp()
+    paths = [os.path.join(folder, name) for name in ("weights", "saved", "more", "part")]
+    net = Net([5, 2])
+    net(x)
+    set_weights(net)
+    net.compile("sgd", "mse")
+    net.save_weights(paths[0])
+    net.save(paths[1])
+    loaded = keras.models.load_model(paths[1], custom_objects={"Net": Net, "Block": Block})
+    built, waiting = Net([5, 2]), Net([5, 2])
+    built(x)
+    built.load_weights(paths[0]).assert_existing_objects_matched()
+    waiting.load_weights(paths[0]).expect_partial()
+    late = keras.Sequential([keras.layers.Dense(2), keras.layers.Dense(1)])
+    early = keras.Sequential([keras.layers.Dense(2, input_shape=(4,)), keras.layers.Dense(1)])
+    set_weights(early)
+    early.save_weights(paths[2])
+    late.load_weights(paths[2])
+    larger = keras.Sequential([keras.layers.Dense(2, input_shape=(4,)), keras.layers.Dense(1), keras.layers.Dense(1)])
+    status = larger.load_weights(paths[2])
+    try:
+        missing = status.assert_existing_objects_matched()
+    except AssertionError:
+        missing = "missing"
+    names = [name for name, _ in tf.train.list_variables(paths[0]) if name.startswith(("dense", "block"))]
+    waits = tf.train.Checkpoint()
+    waits.read(paths[0])
+    waits.dense = [tf.train.Checkpoint(bias=tf.Variable(tf.ones([5])))]
+    waits.dense[0].kernel = tf.Variable(tf.zeros([4, 5]))
+    return {"out": [model(x) for model in (net, loaded, built, waiting, late)], "missing": missing,
+            "larger": larger.get_weights()[:4], "names": sorted(names), "late": waits.dense[0].kernel}

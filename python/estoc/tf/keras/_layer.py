@@ -760,6 +760,9 @@ class NativeLayer(Layer):
             raise
         if graph not in self._in_graphs:
             made_now = new_variables(graph, getattr(graph, "world", None), before)
+            if made_now and not self._trainable and getattr(graph, "world", None) is not None:
+                for variable, trainable in zip(made_now, self._trainable_ones(inputs)):
+                    variable._trainable = trainable
             for variable in made_now:  # the scope of the graph may have a number more
                 parts = variable._name.split("/")
                 at = max((i for i, part in enumerate(parts) if re.fullmatch(re.escape(self._name) + r"(_\d+)?", part)),
@@ -769,6 +772,16 @@ class NativeLayer(Layer):
         self.__dict__["built"] = True
         result = Node(graph, result)
         return result if self._after is None else self._after(result)
+
+    def _trainable_ones(self, inputs: list) -> list[bool]:
+        """Which of its variables are trainable when the layer is not frozen: those of a trial that nobody runs."""
+        trial, keep = Graph(), Keep()
+        nodes = [trial.placeholder(None, node.dtype, node.shape)._c for node in inputs]
+        lib.est_layer_set_trainable(self._layer(), True)
+        lib.est_layer_call_with(self._layer(), keep.span("est_nodes", "est_node", nodes), keep.options("est_call_options"))
+        lib.est_layer_set_trainable(self._layer(), False)
+        trial.check()
+        return [variable.trainable for variable in new_variables(trial, None, 0)]
 
     _object_names: dict = {}  # first parts of names of variables, and what Keras calls these objects
 

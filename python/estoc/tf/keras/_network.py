@@ -9,10 +9,10 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ... import _nest
+from ... import _frames, _nest
 from ... import data as _data
 from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, text
-from ..._tensor import as_dtype, c_shape, take_tensor, to_array, to_tensor
+from ..._tensor import as_array, as_dtype, c_shape, take_tensor, to_array, to_tensor
 from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
@@ -331,7 +331,7 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     x = model._given(x)
     if isinstance(x, _data.Dataset):
         return _rows_of_dataset(model, x, y)
-    x = _plain(x)
+    x = _plain(columns(x))
     leaves, names = model._flat_inputs(x)
     rows = Rows(names)
     wanted = _wanted(model)
@@ -364,6 +364,11 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     return rows
 
 
+def columns(value: Any) -> Any:
+    """Columns of tables as matrices of one column, as Keras has them."""
+    return _structure.map_structure(lambda leaf: as_array(leaf)[:, None] if _frames.is_column(leaf) else leaf, value)
+
+
 def _wanted(model: Any) -> dict[str, tuple]:
     """The dtypes and shapes of inputs that the model knows."""
     return {name: (dtype, tuple(shape)) for name, dtype, shape in model._known_inputs() or ()}
@@ -385,7 +390,6 @@ def _as_wanted(array: np.ndarray, wanted: tuple | None) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    from ..._tensor import as_array
     if isinstance(value, (dict, tuple)):
         return _structure.map_structure(lambda leaf: as_array(unwrap(leaf)), value)
     if isinstance(value, list) and any(hasattr(item, "shape") for item in value):

@@ -16,6 +16,7 @@ import warnings as _warnings
 import numpy as _np
 
 from ... import data as _data
+from ...checkpoint import load_checkpoint as _load_checkpoint
 from ... import ops as _ops
 from ..._lib import NULL as _NULL
 from ..._lib import Keep as _Keep
@@ -25,6 +26,7 @@ from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import owned as _owned
 from ..._lib import text as _text
+from ..._tensor import as_dtype as _as_dtype
 from ..._tensor import float32 as _float32
 from ..._tensor import take_tensor as _take_tensor
 from ..._tensor import to_array as _to_array
@@ -34,6 +36,8 @@ from ...graph import default_graph as _default_graph
 from .. import _structure
 from .._absent import module_getattr as _module_getattr
 from .._checkpoint import Checkpoint as _Checkpoint
+from .._checkpoint import restored as _restored
+from .._checkpoint import write as _write_checkpoint
 from .._eager import eager as _eager
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
@@ -51,10 +55,12 @@ from ._layer import Input as _Input
 from ._layer import InputLayer as _InputLayer
 from ._layer import KerasTensor as _KerasTensor
 from ._layer import Layer as _Layer
+from ._layer import NativeLayer as _NativeLayer
 from ._layer import build_in as _build_in
 from ._layer import unique_name as _unique_name
 from ._network import Network as _Network
 from ._network import by_output as _by_output
+from ._network import columns as _columns
 from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
@@ -687,7 +693,7 @@ class Model(_Layer):
         if isinstance(x, _data.Dataset):
             return x
         x = tuple(x) if isinstance(x, list) and x and hasattr(x[0], "shape") else x  # several inputs
-        parts = tuple(part for part in (x, y, sample_weight) if part is not None)
+        parts = tuple(_columns(part) for part in (x, y, sample_weight) if part is not None)
         rows = Dataset.from_tensor_slices(_structure.map_structure(_np.asarray, parts if len(parts) > 1 else parts[0]))
         count = len(_np.asarray(_structure.flatten(x)[0]))
         return (rows.shuffle(count) if shuffle else rows).batch(batch_size or 32)
@@ -899,20 +905,43 @@ class Model(_Layer):
         if as_file:
             with _files.packing(path) as folder:
                 self.save_weights(_os.path.join(folder, _WEIGHTS))
-            return
-        _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
+        elif self._has_objects() and not self._world_now().is_remote and self.weights:
+            _write_checkpoint(self, path, True)
+        else:
+            _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
+
+    def _has_objects(self) -> bool:
+        """Whether classes of the program are among its layers: their variables are known by the attributes that hold
+        them, as in Keras, and not by numbers of layers."""
+        return any(not type(layer).__module__.startswith("estoc.") for layer in [self] + self._flat_layers())
 
     def load_weights(self, filepath: _Any, skip_mismatch: bool = False, by_name: bool = False,
-                     options: _Any = None) -> None:
-        """Sets the variables from a checkpoint, a SavedModel or a file of save_weights or save."""
-        if _os.path.isfile(filepath) or _files.is_file(filepath):
-            with _files.unpacked(filepath) as folder:
+                     options: _Any = None) -> _Any:
+        """Sets the variables from a checkpoint, a SavedModel or a file of save_weights or save. Those of a model that
+        was never called wait until it is. What a checkpoint lacks keeps its values, with a warning, and assert_consumed
+        of the result refuses it."""
+        path = _os.fspath(filepath)
+        if _os.path.isfile(path) or _files.is_file(path):
+            with _files.unpacked(path) as folder:
                 self.load_weights(_os.path.join(folder, _WEIGHTS), skip_mismatch, by_name)
-            return
+                self._world_now().ready()  # now, since the files do not stay
+            return None
+        is_checkpoint = not by_name and not skip_mismatch and _os.path.exists(path + ".index")
+        if is_checkpoint and not self._world_now().is_remote and (self._has_objects() or self._known_inputs() is None):
+            status = _restored(self, path)
+            if status is not None and (self._known_inputs() is None or status._restoration._given):
+                return status
         keep, network = _Keep(), self._saved_network()
-        _check(_lib.est_network_load_weights(network._c, keep.string(filepath), keep.options(
-            "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch)))
+        lacks = None
+        for partial in (False, True):
+            code = _lib.est_network_load_weights(network._c, keep.string(path), keep.options(
+                "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch, partial=partial))
+            if partial or not is_checkpoint or code != _lib.EST_FAILED_PRECONDITION:
+                break
+            lacks = _text(_lib.est_error_message()).split(". Set ")[0]
+        _check(code)
         self._world_now().trained.add(network)
+        return _Loaded(lacks) if is_checkpoint else None
 
     def save(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, include_optimizer: bool = True,
              signatures: _Any = None, options: _Any = None, save_traces: bool = True) -> None:
@@ -929,8 +958,10 @@ class Model(_Layer):
                 self._save_config(folder, include_optimizer)
             return
         self._need_graph("save to a folder")
-        _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
-        self._save_config(path, include_optimizer)
+        network = self._saved_network()
+        _check(_lib.est_network_save(network._c, path.encode()))
+        names = [network.name_of(variable._bytes) for variable in self._ordered_weights()]
+        self._save_config(path, include_optimizer, [name and name.decode() for name in names])
 
     def save_spec(self, dynamic_batch: bool = True) -> tuple | None:
         """The arguments of call, as TensorSpecs: (positional, named); None: they are not known yet."""
@@ -947,9 +978,10 @@ class Model(_Layer):
         self._need_graph("export")
         _check(_lib.est_network_save(self._saved_network()._c, _os.fspath(filepath).encode()))
 
-    def _save_config(self, path: str, with_optimizer: bool) -> None:
-        """How the model was made, for load_model; a model of a program's own classes has only what predicts."""
-        config: dict = {"model": None, "compile": None}
+    def _save_config(self, path: str, with_optimizer: bool, names: _Sequence = ()) -> None:
+        """How the model was made, for load_model; a model of a program's own classes has only what predicts. `names`
+        are those of the variables in the SavedModel, in their order: layers made again may be numbered otherwise."""
+        config: dict = {"model": None, "compile": None, "variables": list(names)}
         try:
             config["model"] = _config.of_model(self)
         except _config.Unknown as why:
@@ -967,6 +999,29 @@ class Model(_Layer):
                 _warnings.warn(f"{self.name} is saved without what compile was told: {why}")
         with open(_os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
             _json.dump(config, file, indent=1)
+
+
+class _Loaded:
+    """What load_weights gives for a checkpoint."""
+
+    def __init__(self, lacks: str | None):
+        self._lacks = lacks
+
+    def assert_consumed(self) -> "_Loaded":
+        """Every variable of the model was in the checkpoint."""
+        if self._lacks is not None:
+            raise AssertionError(self._lacks)
+        return self
+
+    assert_existing_objects_matched = assert_consumed
+
+    def assert_nontrivial_match(self) -> "_Loaded":
+        """Something was there: load_weights has seen to it."""
+        return self
+
+    def expect_partial(self) -> "_Loaded":
+        """Values that nothing takes are expected; there is no warning about them anyway."""
+        return self
 
 
 def _differ(kind: tuple, built: tuple | None) -> bool:
@@ -1001,6 +1056,20 @@ def _unpack(data: _Any) -> tuple:
 def _list(metrics: _Any) -> list:
     return [] if metrics is None else _structure.flatten(metrics) if isinstance(metrics, (list, tuple, dict)) else [
         metrics]
+
+
+def _matched(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
+    """Labels for a loss or a metric of compile: as Keras does it, a vector beside a matrix becomes a column, and numbers
+    get the dtype of the predictions. Losses and metrics of the library know classes by their number, too."""
+    if not all(hasattr(item, "shape") and hasattr(item, "dtype") for item in (y_true, y_pred)):
+        return y_true
+    is_library = isinstance(user, _metrics._Native) or getattr(user, "_each", None) is not None
+    if len(y_true.shape) == 1 and len(y_pred.shape) == 2 and (not is_library or y_pred.shape[1] == 1):
+        y_true = _eager(_ops.expand_dims)(y_true, -1)
+    have, want = _as_dtype(y_true.dtype), _as_dtype(y_pred.dtype)
+    if have != want and (have.is_floating and want.is_floating or have.is_integer and want.is_integer):
+        y_true = _eager(_ops.cast)(y_true, want)
+    return y_true
 
 
 def _scaled(loss: _Any, weight: float) -> _Any:
@@ -1085,7 +1154,7 @@ class _Compiled:
         """The loss of a step that is written in Python; None: there is none."""
         predictions = _structure.flatten(y_pred)
         if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
-            return None if self.given is None else self.given(y_true, y_pred, sample_weight)
+            return None if self.given is None else self.given(_matched(self.given, y_true, y_pred), y_pred, sample_weight)
         names = model._outputs_of_network()
         if len(names) != len(predictions):
             names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]
@@ -1094,7 +1163,7 @@ class _Compiled:
         for loss, weight, label, prediction in zip(self.losses(model, names), self.weights(model, names), labels,
                                                    predictions):
             if loss is not None:
-                one = loss(label, prediction, sample_weight) * weight
+                one = loss(_matched(loss, label, prediction), prediction, sample_weight) * weight
                 total = one if total is None else total + one
         return total
 
@@ -1148,14 +1217,9 @@ class _Compiled:
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
         if self.objects() and len(_structure.flatten(y_pred)) > 1:
             raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
-        if len(getattr(y_pred, "shape", None) or ()) == 2 and y_pred.shape[1] == 1 and \
-                len(getattr(y_true, "shape", None) or ()) == 1:
-            y_true = _ops.expand_dims(y_true, -1)  # each element is an example
         for i, metric in enumerate(self.objects()):
-            if i < len(self.metrics) or sample_weight is None:
-                metric.update_state(y_true, y_pred)
-            else:
-                metric.update_state(y_true, y_pred, sample_weight)
+            weights = {} if i < len(self.metrics) or sample_weight is None else {"sample_weight": sample_weight}
+            metric.update_state(_matched(metric, y_true, y_pred), y_pred, **weights)
 
     def reset_state(self) -> None:
         for metric in self.metric_objects():
@@ -1434,8 +1498,16 @@ class Sequential(Model):
                 layer._known_inputs() or ()) == 1:
             (_, dtype, shape), = layer._known_inputs()
             self.__dict__["_input"] = _Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_input")
+        self._forget_calls()
         self._layers.append(layer)
         layer.__dict__["_in_sequence"] = _weakref.ref(self)
+
+    def _forget_calls(self) -> None:
+        """What was made of the layers so far; they keep their variables."""
+        if self._network is not None:
+            self._drop_network()
+        self.__dict__.update(built=False, _eager_call=None, _cost_function=None, _steps={}, _specs=None,
+                             _output_form=None)
 
     def _call_symbolic(self) -> _Any:
         """Calls the layers one after the other as a functional model does, for their inputs and outputs."""
@@ -1456,6 +1528,7 @@ class Sequential(Model):
     def pop(self) -> None:
         if not self._layers:
             raise TypeError("There are no layers in the model.")
+        self._forget_calls()
         self._layers.pop()
 
     inputs = property(lambda self: None if self._input is None else [self._input])
@@ -1484,8 +1557,11 @@ class Sequential(Model):
         return [(self._input.name, self._input.dtype, tuple(self._input.shape))]
 
     def _ensure_built(self) -> None:
-        if _default_graph() is not None or self._input is None or self.built and any(
-                layer._in_graphs.get(self._world_now().graph) for layer in self._flat_layers()):
+        if _default_graph() is not None or self._input is None:
+            return
+        graph, natives = self._world_now().graph, [layer for layer in self._flat_layers() if isinstance(layer, _NativeLayer)]
+        if self.built and any(layer._in_graphs.get(graph) for layer in natives) and all(
+                graph in layer._in_graphs for layer in natives):
             return
         _build_in(self, self._world_now(), [(self._input.dtype, tuple(self._input.shape))])
 
@@ -1553,7 +1629,12 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
         model = _config.made_model(config["model"])
         told = _config.decode(config["compile"]) if compile and config["compile"] is not None else None
     weights = _os.path.join(path, _WEIGHTS)
-    model.load_weights(weights if _os.path.exists(weights + ".index") else path)
+    if _os.path.exists(weights + ".index"):
+        model.load_weights(weights)
+        if model._known_inputs() is not None:
+            model._saved_network()  # takes what waits, since the files may not stay
+    else:
+        _take_variables(model, path, config.get("variables") or [])
     if told is not None:
         model.compile(**told)
         _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
@@ -1562,6 +1643,18 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
             model.optimizer._make_slots(world, model.trainable_variables)
             world.session()
     return model
+
+
+def _take_variables(model: Model, path: str, names: list) -> None:
+    """The variables of a SavedModel, by their order."""
+    model._saved_network()
+    variables = model._ordered_weights()
+    if len(names) != len(variables) or None in names or model._world_now().is_remote:
+        model.load_weights(path)
+        return
+    reader = _load_checkpoint(_os.path.join(path, "variables", "variables"))
+    for variable, name in zip(variables, names):
+        variable.assign(reader.get_tensor(name))
 
 
 def clone_model(model: Model, input_tensors: _Any = None, clone_function: _Any = None) -> Model:
