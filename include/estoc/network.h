@@ -292,6 +292,10 @@ typedef struct est_fit_options {
     const char *input_function;
     const void *input_params; /* est_input_context.params of that function, sent as these bytes */
     size_t      input_params_size;
+
+    /* As the callbacks of est_network_evaluate, of every validation within the fit. Not with several workers, and not
+     * with parameter servers. */
+    est_hooks validation_callbacks;
 } est_fit_options;
 
 #define EST_FIT(...) (&(const est_fit_options){ .struct_size = EST_STRUCT_SIZE(est_fit_options), __VA_ARGS__ })

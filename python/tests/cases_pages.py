@@ -287,3 +287,98 @@ def files_of_models_of_the_program(tf):
     waits.dense[0].kernel = tf.Variable(tf.zeros([4, 5]))
     return {"out": [model(x) for model in (net, loaded, built, waiting, late)], "missing": missing,
             "larger": larger.get_weights()[:4], "names": sorted(names), "late": waits.dense[0].kernel}
+
+
+@case
+def events_of_callbacks(tf):
+    """What callbacks are told of a fit with validation, an evaluation and a prediction, in loops of C and of Python."""
+    keras, (x, y) = tf.keras, data(20)
+    numbered = ("epoch_begin", "epoch_end", "train_batch_begin", "train_batch_end", "test_batch_begin", "test_batch_end",
+                "predict_batch_begin", "predict_batch_end")
+
+    def teller(name):
+        return lambda self, *args: self.events.append([name, *args[:-1], sorted(args[-1] or ())])
+
+    All = type("All", (keras.callbacks.Callback,), {f"on_{name}": teller(name) for name in (
+        *numbered, "train_begin", "train_end", "test_begin", "test_end", "predict_begin", "predict_end")})
+
+    class Own(keras.Model):
+        def train_step(self, batch):
+            return super().train_step(batch)
+
+        def test_step(self, batch):
+            return super().test_step(batch)
+
+    found = []
+    for kind in (keras.Model, Own):
+        inputs = keras.Input((4,))
+        model, told = kind(inputs, keras.layers.Dense(1)(inputs)), All()
+        model.compile("sgd", "mse")
+        told.events = []
+        model.fit(x, y, epochs=2, batch_size=8, verbose=0, validation_data=(x, y), callbacks=[told])
+        model.evaluate(x, y, batch_size=8, verbose=0, callbacks=[told])
+        shapes = [list(model.predict(rows, verbose=0, callbacks=[told]).shape) for rows in (
+            x, tf.data.Dataset.from_tensor_slices((x, y)).batch(8))]
+        found.append([told.events, shapes])
+    return found
+
+
+@case
+def batches_by_their_number(tf):
+    """keras.utils.Sequence and generators of batches."""
+    keras, (x, y) = tf.keras, data(20)
+
+    class Batches(keras.utils.Sequence):
+        ends = 0
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return x[i * 8:(i + 1) * 8], y[i * 8:(i + 1) * 8].astype(np.float64)
+
+        def on_epoch_end(self):
+            self.ends += 1
+
+    def rows():
+        while True:
+            for i in range(2):
+                yield x[i * 10:(i + 1) * 10], y[i * 10:(i + 1) * 10]
+
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(4,))])
+    set_weights(model)
+    model.compile("sgd", "mse", metrics=["mae"])
+    batches = Batches()
+    first = model.fit(batches, epochs=2, shuffle=False, verbose=0, validation_data=Batches()).history
+    return {"first": first, "ends": batches.ends, "evaluated": model.evaluate(Batches(), verbose=0),
+            "second": model.fit(rows(), steps_per_epoch=3, epochs=2, verbose=0).history,
+            "predicted": [model.predict(Batches(), verbose=0), model.predict(rows(), steps=2, verbose=0)]}
+
+
+@case
+def functions_of_the_backend(tf):
+    K, t = tf.keras.backend, tf.constant([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    a, b = tf.constant([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]]), tf.constant([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])
+    unary = ("sum", "mean", "max", "min", "prod", "std", "var", "abs", "argmax", "square", "sqrt", "exp", "round", "sign",
+             "flatten", "expand_dims", "softmax", "l2_normalize", "relu", "elu", "sigmoid", "tanh", "softplus",
+             "softsign", "ndim", "int_shape", "shape", "zeros_like", "ones_like", "sin", "cos", "transpose", "eval",
+             "cast_to_floatx", "stop_gradient")
+    binary = ("maximum", "minimum", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+    v = K.variable([1.0, 2.0])
+    K.update_add(v, [1.0, 1.0])
+    added = K.get_value(v)
+    K.update(v, [5.0, 5.0])
+    K.update_sub(v, [1.0, 0.0])
+    return {
+        "unary": {name: getattr(K, name)(a) for name in unary},
+        "binary": {name: getattr(K, name)(a, b) for name in binary},
+        "axes": [K.mean(a, axis=-1), K.sum(a, axis=0, keepdims=True), K.any(a > 0, axis=0), K.all(a > 0), K.argmin(a, axis=0),
+                 K.std(a, axis=0), K.var(a, axis=1), K.squeeze(K.expand_dims(a, 1), 1), K.concatenate([a, b]),
+                 K.stack([a, b]), K.permute_dimensions(a, (1, 0)), K.one_hot(tf.constant([0, 2]), 3), K.pow(a, 2.0),
+                 K.dot(a, tf.transpose(b)), K.relu(a, alpha=0.1, max_value=2.0), K.log(b), K.clip(a, -1.0, 2.0),
+                 K.batch_flatten(tf.ones([2, 2, 2])), K.reshape(a, (3, 2)), K.tile(a, [1, 2]), K.cast(a, "int32"),
+                 K.gather(a, tf.constant([1, 0]))],
+        "made": [K.constant([1, 2]), K.eye(2), K.zeros((2,)), K.ones((1, 2)), added, v],
+        "losses": [K.binary_crossentropy(t, b), K.binary_crossentropy(t, a, from_logits=True),
+                   K.categorical_crossentropy(t, b), K.categorical_crossentropy(t, a, from_logits=True),
+                   K.sparse_categorical_crossentropy(tf.constant([1, 0]), b)]}

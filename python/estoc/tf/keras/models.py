@@ -39,6 +39,7 @@ from .._checkpoint import Checkpoint as _Checkpoint
 from .._checkpoint import restored as _restored
 from .._checkpoint import write as _write_checkpoint
 from .._eager import eager as _eager
+from .._eager import unwrap as _unwrap
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
 from .._world import _seed
@@ -94,6 +95,49 @@ class _Fit:
             model._give_rate(self.rate)
         if self.trains and model.stop_training:
             _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
+
+
+def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
+    """A dataset of the batches of a keras.utils.Sequence or a generator; others stay."""
+    from ..data import Dataset
+    from .utils import Sequence
+    is_sequence = isinstance(x, Sequence)
+    if not is_sequence and not (hasattr(x, "__next__") and not hasattr(x, "element_spec")):
+        return x
+
+    def plain(batch: _Any) -> _Any:
+        parts = tuple(part for part in batch if part is not None) if isinstance(batch, tuple) else (batch,)
+        parts = tuple(tuple(part) if isinstance(part, list) else part for part in parts)  # several inputs or outputs
+        return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), parts if len(parts) > 1 else parts[0])
+
+    first = plain(x[0] if is_sequence else next(x))
+
+    def batches() -> _Any:
+        if not is_sequence:
+            yield first
+            yield from (plain(batch) for batch in x)
+            return
+        for index in _np.random.permutation(len(x)) if shuffle else range(len(x)):
+            yield plain(x[int(index)])
+        x.on_epoch_end()
+
+    spec = _structure.map_structure(
+        lambda leaf: _data.TensorSpec((None, *leaf.shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype), first)
+    dataset = Dataset.from_generator(batches, output_signature=spec)
+    if is_sequence:
+        dataset._count = len(x)
+    return dataset
+
+
+class _Validation(_Fit):
+    """The validation within a fit: a callback that wants to stop is heard after the epoch."""
+
+    def before(self, loop: _Any) -> None: ...
+
+    def after(self, loop: _Any) -> None:
+        if not self.model._world_now().is_remote:
+            self.model._network.take()
+            self.model._world_now().trained.add(self.model._network)
 
 
 def _only_hints(function: str, named: dict) -> None:
@@ -422,6 +466,7 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
+        x, validation_data = _batches_of(x, shuffle), _batches_of(validation_data)
         steps_per_epoch, validation_steps = (None if steps is None else int(steps)
                                              for steps in (steps_per_epoch, validation_steps))
         if getattr(x, "_shard_policy", int)() < 0:
@@ -459,9 +504,15 @@ class Model(_Layer):
                 raise ValueError("Expected `class_weight` to be a dict with keys from 0 to one less than the number of "
                                  f"classes, found {class_weight}")
             members["class_weight"] = keep.f64s([class_weight[i] for i in range(len(class_weight))])
-        if members.keys() & {"validation", "validation_arrays"} or validation_split:
-            _callbacks._warn_of_tests(callbacks)
         fit, history = _Fit(self), _callbacks.History()
+        if members.keys() & {"validation", "validation_arrays"} or validation_split:
+            if self._world_now().is_shared:
+                _callbacks._warn_of_tests(callbacks)
+            else:
+                testers = [one for one in _structure.flatten(callbacks or []) if isinstance(one, _callbacks.Callback)
+                           and one._overrides(*_callbacks._OF_TESTS)]
+                members["validation_callbacks"] = keep.span("est_hooks", "est_hook *", [
+                    one._hook(_Validation(self), keep, True) for one in testers])
         progress = [] if verbose == 0 else [_callbacks._Progress(
             verbose, steps_per_epoch or rows.steps(batch_size, validation_split)).hook(keep)]
         hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose},
@@ -554,6 +605,7 @@ class Model(_Layer):
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
+        x = _batches_of(x)
         if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = _Keep()
@@ -577,26 +629,41 @@ class Model(_Layer):
                 callbacks: _Any = None, **named: _Any) -> _np.ndarray:
         """The outputs for all rows."""
         _only_hints("predict", named)
+        x = _batches_of(x)
+        told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
+        if told:
+            return self._predict_told(x, batch_size, steps, told)
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
         n = len(network.outputs)
         out = _ffi.new("est_tensor *[]", n)
         function = _lib.est_network_predict if n == 1 else _lib.est_network_predict_outputs
-        told = self._told(callbacks, {})
-        for callback in told:
-            if callback._overrides("on_predict_batch_begin", "on_predict_batch_end"):
-                _warnings.warn(f"predict does not call on_predict_batch_begin and the like of {type(callback).__name__}")
-            callback.on_predict_begin({})
         progress = None if verbose == 0 else _callbacks._Progress(verbose, None)
         _check_signals(function(network._c, keep.options(
             "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
         done = steps or rows.steps(batch_size)
         if progress is not None and done is not None:
             progress.finish(done, {})
-        for callback in told:
-            callback.on_predict_end({})
         return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
+
+    def _predict_told(self, x: _Any, batch_size: int | None, steps: int | None, callbacks: list) -> _Any:
+        """predict, batch by batch, with calls of callbacks around each."""
+        for callback in callbacks:
+            callback.on_predict_begin({})
+        begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
+        outputs = []
+        for n, batch in enumerate(self._batches(x, None, batch_size, None, False)):
+            if steps is not None and n == steps:
+                break
+            begin(n)
+            batch = batch[0] if isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3 else batch
+            outputs.append(self.predict_on_batch(batch))
+            end(n, {"outputs": outputs[-1]})
+        for callback in callbacks:
+            callback.on_predict_end({})
+        parts = zip(*(_structure.flatten(output) for output in outputs))
+        return _structure.pack_as(outputs[0], [_np.concatenate(part) for part in parts])
 
     def predict_on_batch(self, x: _Any) -> _Any:
         keep, out = _Keep(), _ffi.new("est_tensor **")
@@ -743,29 +810,18 @@ class Model(_Layer):
                                           "train_step; write it as a subclass of tf.keras.callbacks.Callback")
             callback.set_params({"epochs": epochs, "steps": steps, "verbose": verbose})
             callback.set_model(self)
-        begins = [callback for callback in given if callback._overrides("on_train_batch_begin", "on_batch_begin")]
-        ends = [callback for callback in given if callback._overrides("on_train_batch_end", "on_batch_end")]
-
-        def begin(n: int) -> None:
-            for callback in begins:
-                callback.on_train_batch_begin(n, {})
-
-        def end(n: int, logs: dict) -> None:
-            for callback in ends:
-                callback.on_train_batch_end(n, {name: float(value) for name, value in logs.items()})
-
-        history = _callbacks.History()
+        around = _callbacks._around(given, ["on_train_batch_begin", "on_batch_begin"],
+                                    ["on_train_batch_end", "on_batch_end"])
+        history, logs = _callbacks.History(), {}
         for callback in given:
             callback.on_train_begin({})
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             for callback in given:
                 callback.on_epoch_begin(epoch, {})
-            logs = self._pass("train_step", batches, steps, begin, end)
+            logs = self._pass("train_step", batches, steps, *around)
             if held is not None and (epoch + 1) % validation_freq == 0:
-                self.reset_metrics()
-                logs.update({f"val_{name}": value
-                             for name, value in self._pass("test_step", held, validation_steps).items()})
+                logs.update({f"val_{name}": value for name, value in self._test(held, validation_steps, given).items()})
             for callback in given:
                 callback.on_epoch_end(epoch, logs)
             history.epoch.append(epoch)
@@ -776,33 +832,29 @@ class Model(_Layer):
             if self.stop_training:
                 break
         for callback in given:
-            callback.on_train_end({})
+            callback.on_train_end(logs)
         self.__dict__["history"] = history
         return history
 
+    def _test(self, batches: _Any, steps: int | None, callbacks: list) -> dict:
+        """A pass of test_step with the callbacks around it."""
+        self.reset_metrics()
+        for callback in callbacks:
+            callback.on_test_begin({})
+        found = self._pass("test_step", batches, steps,
+                           *_callbacks._around(callbacks, ["on_test_batch_begin"], ["on_test_batch_end"]))
+        for callback in callbacks:
+            callback.on_test_end(found)
+        return found
+
     def _evaluate_traced(self, x: _Any, y: _Any, batch_size: _Any, sample_weight: _Any, steps: int | None,
                          callbacks: _Any, verbose: _Any, return_dict: bool) -> _Any:
-        self.reset_metrics()
-        given, runs = self._told(callbacks, {}), 0
-
-        def begin(n: int) -> None:
-            for callback in given:
-                callback.on_test_batch_begin(n, {})
-
-        def end(n: int, logs: dict) -> None:
-            nonlocal runs
-            runs = n + 1
-            for callback in given:
-                callback.on_test_batch_end(n, {name: float(value) for name, value in logs.items()})
-
-        for callback in given:
-            callback.on_test_begin({})
+        counter = _callbacks._Counter()
         progress = None if verbose == 0 else _callbacks._Progress(verbose, steps)
-        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps, begin, end)
+        found = self._test(self._batches(x, y, batch_size, sample_weight, False), steps,
+                           self._told(callbacks, {}) + [counter])
         if progress is not None:
-            progress.finish(runs, found)
-        for callback in given:
-            callback.on_test_end(found)
+            progress.finish(counter.batches, found)
         return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
 
     def reset_metrics(self) -> None:
@@ -1388,6 +1440,8 @@ class Functional(Model):
             return
         self._made_in.add(self._world_now().graph)
         _build_in(self, self._world_now(), [(dtype, shape) for _, dtype, shape in self._known_inputs()])
+        for layer in self._flat_layers():  # the call has made what they have
+            layer._made_in.add(self._world_now().graph)
 
     def build(self, input_shape: _Any) -> None:
         """Its variables are known already."""
