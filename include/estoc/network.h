@@ -222,6 +222,9 @@ typedef struct est_compile_options {
     /* true: no loss is required; what the model adds by est_add_loss is minimized, beside a loss if there is one.
      * Without a loss there are no labels and no metrics. */
     bool own_losses;
+
+    /* true: sample weights of the shape [examples, trained outputs], of two outputs or more, have a column for each. */
+    bool weights_by_output;
 } est_compile_options;
 
 #define EST_COMPILE(...)                                                                                               \

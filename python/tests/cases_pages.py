@@ -382,3 +382,29 @@ def functions_of_the_backend(tf):
         "losses": [K.binary_crossentropy(t, b), K.binary_crossentropy(t, a, from_logits=True),
                    K.categorical_crossentropy(t, b), K.categorical_crossentropy(t, a, from_logits=True),
                    K.sparse_categorical_crossentropy(tf.constant([1, 0]), b)]}
+
+
+@case
+def weights_of_outputs(tf):
+    """Sample weights of each of several outputs, in every form."""
+    keras, layers = tf.keras, tf.keras.layers
+    (x, y), more = data(20), data(20, 3)[0]
+    kinds, weights = keras.utils.to_categorical(np.arange(20) % 3), (np.arange(20.0) / 10, np.arange(20.0)[::-1] / 10)
+    named = [{"a": x, "b": more}, {"score": y, "kind": kinds}, {"score": weights[0], "kind": weights[1]}]
+
+    def fitted(*args, **arguments):
+        first, second = keras.Input((4,), name="a"), keras.Input((3,), name="b")
+        both = layers.concatenate([first, second])
+        model = keras.Model([first, second], [layers.Dense(1, name="score")(both),
+                                              layers.Dense(3, "softmax", name="kind")(both)])
+        set_weights(model)
+        model.compile("sgd", ["mse", "categorical_crossentropy"], weighted_metrics=[["mae"], ["accuracy"]],
+                      loss_weights=[1.0, 0.5])
+        return model.fit(*args, epochs=2, shuffle=False, verbose=0, **arguments).history
+
+    rows = ([x, more], [y, kinds])
+    return {"list": fitted(*rows, batch_size=8, sample_weight=list(weights)),
+            "dict": fitted(*named[:2], batch_size=8, sample_weight=named[2]),
+            "some": fitted(*rows, batch_size=8, sample_weight={"kind": weights[1]}),
+            "dataset": fitted(tf.data.Dataset.from_tensor_slices(tuple(named)).batch(8)),
+            "held": fitted(*rows, batch_size=8, validation_data=(*rows, list(weights)))}

@@ -87,6 +87,7 @@ typedef struct est_compiled {
     est_network_metric_item *metrics; /* [n_metrics] */
     int                      n_metrics;
     const char              *weight;                         /* name of the component; NULL: the default one */
+    bool                     weights_by_output;              /* columns of it are of the outputs */
     est_network_field        weight_field;                   /* name NULL: not known yet */
     est_node                 weight_node, class_weight_node; /* for the first replica */
     est_node                 rate; /* the variable of the learning rate; EST_NO_NODE: none, or not built yet */

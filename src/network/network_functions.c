@@ -34,7 +34,7 @@ typedef struct builder {
 /* What a replica computes, by the outputs of compile. */
 typedef struct computed {
     est_node *predictions, *labels, *each, *losses; /* [n_outputs] */
-    est_node  weight;                               /* of the examples; EST_NO_NODE: all are 1 */
+    est_node *weights;                              /* [n_outputs]: of the examples; EST_NO_NODE: all are 1 */
     est_node  loss;                                 /* of all outputs */
 } computed;
 
@@ -172,6 +172,17 @@ static est_node weight_of(const est_network_batch *batch)
     return weight.graph != NULL ? est_mul(weight, est_nn_align_weights(of_class, weight)) : of_class;
 }
 
+/* The part of the weights that is of one output. */
+static est_node weight_at(const est_compiled *compiled, est_node weight, int output)
+{
+    const est_shape *shape;
+
+    if (!compiled->weights_by_output || weight.graph == NULL) return weight;
+    shape = est_node_shape(weight);
+    if (shape->rank != 2 || shape->dim[1] != compiled->n_outputs || compiled->n_outputs < 2) return weight;
+    return est_gather(weight, est_scalar(weight.graph, EST_I64, output), 1);
+}
+
 static est_node one_if_rows(const est_network_batch *batch)
 {
     return est_minimum(batch->rows, est_scalar(batch->rows.graph, EST_F32, 1));
@@ -216,7 +227,7 @@ static est_metric make_metric(const builder *b, const est_network_batch *batch, 
     if (spec.make == NULL) {
         return loss_metric(batch, item->name, c->each[at], item->output >= 0 ? c->losses[at] : c->loss, shared);
     }
-    weight      = metric_weight(batch, c->each[at], item->weighted ? c->weight : EST_NO_NODE);
+    weight      = metric_weight(batch, c->each[at], item->weighted ? c->weights[at] : EST_NO_NODE);
     spec.shared = spec.shared || shared;
     return spec.make(&spec, c->labels[at], c->predictions[at], weight);
 }
@@ -267,22 +278,31 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
     est_network_view view       = { b->network, b->graph, batch };
     int              first_loss = est_losses(b->graph).n;
     est_node        *all        = est_arena_alloc(arena, (size_t)b->network->n_outputs * sizeof *all);
-    est_node        *room       = est_arena_alloc(arena, (4 * n + 1) * sizeof *room);
+    est_node        *room       = est_arena_alloc(arena, (5 * n + 1) * sizeof *room);
+    est_node         weight;
 
     if (all == NULL || room == NULL) return est_no_memory();
-    *c = (computed){ .predictions = room, .labels = room + n, .each = room + 2 * n, .losses = room + 3 * n };
+    *c = (computed){ .predictions = room,
+                     .labels      = room + n,
+                     .each        = room + 2 * n,
+                     .losses      = room + 3 * n,
+                     .weights     = room + 4 * n };
     est_network_call(b->network, est_network_features(&view), b->f->training, all);
     EST_TRY(est_graph_status(b->graph));
-    c->weight = weight_of(batch);
+    weight = weight_of(batch);
     for (size_t i = 0; i < n; i++) {
         const est_compiled_output *output = &b->compiled->outputs[i];
 
         c->predictions[i] = all[output->output];
         c->labels[i]      = est_network_match_label(batch->labels[i], c->predictions[i]);
-        c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weight, &c->each[i]);
+        c->weights[i]     = weight_at(b->compiled, weight, (int)i);
+        c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weights[i], &c->each[i]);
         EST_TRY(est_graph_status(b->graph));
     }
-    if (n == 0) c->each = all; /* it has the rows of the batch, too */
+    if (n == 0) {
+        c->each       = all; /* it has the rows of the batch, too */
+        c->weights[0] = weight;
+    }
     c->loss = est_network_total_loss(b->compiled, b->graph, c->losses, first_loss);
     return est_graph_status(b->graph);
 }

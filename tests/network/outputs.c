@@ -120,6 +120,58 @@ TEST(named)
     drop_data(&d);
 }
 
+/* The metrics of an evaluation with these weights. */
+static est_metrics *weighed(const data *d, est_tensor *weights, bool by_output)
+{
+    est_network *network = make(NULL);
+    est_metrics *metrics;
+
+    assert_ok(est_network_compile(
+        network, EST_COMPILE(.weights_by_output = by_output,
+                             .outputs           = EST_COMPILE_OUTPUTS(
+                                 { "kind", .loss = "sparse_categorical_crossentropy" },
+                                 { "price", .loss = "mse", .weighted_metrics = EST_STRINGS("mae") }))));
+    assert_ok(est_network_evaluate(
+        network,
+        EST_NETWORK_EVALUATE(.batch_size = 4, .verbose = EST_VERBOSE_NONE,
+                             .arrays = EST_NAMED_TENSORS({ "x", d->x }, { "kind", d->kind }, { "price", d->price },
+                                                         { "sample_weight", weights })),
+        &metrics));
+    est_network_free(network);
+    return metrics;
+}
+
+/* A column of the sample weights for each output, in the order of compile. */
+TEST(weights_by_output)
+{
+    data         d = make_data();
+    est_tensor  *columns, *of_kind, *of_price;
+    est_metrics *both, *kind, *price;
+    float        pairs[2 * ROWS], kinds[ROWS], prices[ROWS];
+
+    for (int i = 0; i < ROWS; i++) {
+        pairs[2 * i]     = kinds[i] = (float)i;
+        pairs[2 * i + 1] = prices[i] = (float)(ROWS - i) / 4;
+    }
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS, 2), pairs, &columns));
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS), kinds, &of_kind));
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS), prices, &of_price));
+    both  = weighed(&d, columns, true);
+    kind  = weighed(&d, of_kind, true);
+    price = weighed(&d, of_price, false);
+    assert_near(est_metrics_get(both, "kind_loss"), est_metrics_get(kind, "kind_loss"), 1e-6);
+    assert_near(est_metrics_get(both, "price_loss"), est_metrics_get(price, "price_loss"), 1e-6);
+    assert_near(est_metrics_get(both, "price_mae"), est_metrics_get(price, "price_mae"), 1e-6);
+    assert_true(fabs(est_metrics_get(kind, "price_loss") - est_metrics_get(price, "price_loss")) > 0.01);
+    est_metrics_free(both);
+    est_metrics_free(kind);
+    est_metrics_free(price);
+    est_tensor_free(columns);
+    est_tensor_free(of_kind);
+    est_tensor_free(of_price);
+    drop_data(&d);
+}
+
 /* One loss for all outputs, and a loss for one of two. */
 TEST(some)
 {

@@ -361,12 +361,19 @@ class Model(_Layer):
         elif len(members) == 1:
             shared = {key: value for key, value in members[0].items() if key not in ("output", "loss_weight")}
         else:
-            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained)}
+            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained),
+                      "weights_by_output": True}
         _check(_lib.est_network_compile(network._c, keep.options(
             "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
         network._keep.append((keep, compiled))
         network.optimizer = self.optimizer
         self.optimizer._compiled.add(network)
+
+    def _trained_outputs(self, outputs: _Sequence[str]) -> list[bool]:
+        """Which of the outputs have a loss."""
+        if self._compiled is None:
+            return [True] * len(outputs)
+        return [loss is not None for loss in self._compiled.losses(self, list(outputs))]
 
     def _need_compiled(self) -> None:
         if self._compiled is None:
