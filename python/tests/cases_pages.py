@@ -408,3 +408,82 @@ def weights_of_outputs(tf):
             "some": fitted(*rows, batch_size=8, sample_weight={"kind": weights[1]}),
             "dataset": fitted(tf.data.Dataset.from_tensor_slices(tuple(named)).batch(8)),
             "held": fitted(*rows, batch_size=8, validation_data=(*rows, list(weights)))}
+
+
+@case
+def layers_in_lists_and_dicts(tf):
+    """Layers and variables that attributes get after they were set, and a model with a build of its own."""
+    keras, (x, y) = tf.keras, data(8)
+
+    class Net(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.blocks, self.named = [], {}
+            self.last = keras.layers.Dense(1)
+            for _ in range(2):
+                self.blocks.append(keras.layers.Dense(2))
+            self.blocks += [keras.layers.Dense(2)]
+            self.named["x"] = keras.layers.Dense(3)
+            self.named["a"] = [keras.layers.Dense(2)]
+
+        def build(self, shape):
+            self.scale = self.add_weight("scale", (int(shape[-1]),), initializer="ones")
+
+        def call(self, x):
+            x = x * self.scale
+            for layer in [*self.blocks, self.named["x"], self.named["a"][0], self.last]:
+                x = layer(x)
+            return x
+
+    net = Net()
+    net(x)
+    names = {layer.name: i for i, layer in enumerate([*net.blocks, net.named["x"], net.named["a"][0], net.last])}
+    set_weights(net)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((net(x) - y) ** 2)
+    gradients = tape.gradient(loss, net.trainable_variables)
+    folder = tempfile.mkdtemp()
+    net.save_weights(os.path.join(folder, "w"))
+    other = Net()
+    other(x)
+    other.load_weights(os.path.join(folder, "w"))
+    net.compile("sgd", "mse")
+    return {"order": [names[layer.name] for layer in net.layers], "shapes": [list(w.shape) for w in net.weights],
+            "gradients": gradients, "loaded": other(x), "losses": net.fit(x, y, epochs=2, verbose=0).history["loss"],
+            "trained": net.get_weights()}
+
+
+@case
+def two_towers(tf):
+    """Models over texts of candidates: called with lists, mapped over datasets, looked up and exported."""
+    layers = tf.keras.layers
+
+    class Ranking(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.users, self.items = (tf.keras.Sequential([
+                layers.StringLookup(vocabulary=words, mask_token=None), layers.Embedding(4, 2)])
+                for words in (["u1", "u2", "u3"], ["m1", "m2", "m3"]))
+            self.age = tf.keras.Sequential([layers.IntegerLookup(vocabulary=[1, 2], mask_value=None), layers.Embedding(4, 2)])
+            self.score = layers.Dense(1)
+
+        def call(self, inputs):
+            user, item = inputs
+            return self.score(tf.concat([self.users(user), self.items(item)], axis=1))
+
+    model = Ranking()
+    model((tf.constant(["u1"]), tf.constant(["m1"])))
+    model.age(np.array([1]))
+    set_weights(model)
+    items = tf.data.Dataset.from_tensor_slices(["m1", "m2", "m3"])
+    every = tf.concat(list(items.batch(2).map(model.items)), axis=0)
+    top = tf.math.top_k(tf.matmul(model.users(tf.constant(["u3"])), every, transpose_b=True), k=2)
+    folder = tempfile.mkdtemp()
+    tf.saved_model.save(model, folder)
+    loaded = tf.saved_model.load(folder)
+    given = {name: tf.constant([word]) for name, word in zip(("input_1", "input_2"), ("u2", "m9"))}
+    (served,) = loaded.signatures["serving_default"](**given).values()
+    first = tf.keras.Sequential([layers.Dense(2, input_shape=(3,)), layers.Dense(1, bias_initializer=tf.keras.initializers.
+                                                                                 Constant(0.5))])
+    return {"lists": list(Ranking()((["u2"], ["m3"])).shape), "every": every, "values": top.values, "indices": top.indices,
+            "served": served, "age": model.age(np.array([2, 7])), "bias": first.layers[-1].bias}

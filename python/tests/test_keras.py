@@ -117,7 +117,7 @@ def dense_model_of_two():
     lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(use_ema=True),
     lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
-    lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones(2)] * 2),
+    lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones((2, 3))] * 2),
     lambda: tf.keras.layers.LSTM(2)(tf.keras.Input((None, 3))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
     lambda: tf.keras.callbacks.TensorBoard(write_images=True), lambda: tf.keras.layers.StringLookup(sparse=True),
 ])

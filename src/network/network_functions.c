@@ -282,11 +282,9 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
     est_node         weight;
 
     if (all == NULL || room == NULL) return est_no_memory();
-    *c = (computed){ .predictions = room,
-                     .labels      = room + n,
-                     .each        = room + 2 * n,
-                     .losses      = room + 3 * n,
-                     .weights     = room + 4 * n };
+    *c = (computed){
+        .predictions = room, .labels = room + n, .each = room + 2 * n, .losses = room + 3 * n, .weights = room + 4 * n
+    };
     est_network_call(b->network, est_network_features(&view), b->f->training, all);
     EST_TRY(est_graph_status(b->graph));
     weight = weight_of(batch);

@@ -129,8 +129,8 @@ static est_metrics *weighed(const data *d, est_tensor *weights, bool by_output)
     assert_ok(est_network_compile(
         network, EST_COMPILE(.weights_by_output = by_output,
                              .outputs           = EST_COMPILE_OUTPUTS(
-                                 { "kind", .loss = "sparse_categorical_crossentropy" },
-                                 { "price", .loss = "mse", .weighted_metrics = EST_STRINGS("mae") }))));
+                                           { "kind", .loss = "sparse_categorical_crossentropy" },
+                                           { "price", .loss = "mse", .weighted_metrics = EST_STRINGS("mae") }))));
     assert_ok(est_network_evaluate(
         network,
         EST_NETWORK_EVALUATE(.batch_size = 4, .verbose = EST_VERBOSE_NONE,
@@ -150,7 +150,7 @@ TEST(weights_by_output)
     float        pairs[2 * ROWS], kinds[ROWS], prices[ROWS];
 
     for (int i = 0; i < ROWS; i++) {
-        pairs[2 * i]     = kinds[i] = (float)i;
+        pairs[2 * i] = kinds[i] = (float)i;
         pairs[2 * i + 1] = prices[i] = (float)(ROWS - i) / 4;
     }
     assert_ok(est_tensor_f32(EST_SHAPE(ROWS, 2), pairs, &columns));

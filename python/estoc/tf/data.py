@@ -340,6 +340,8 @@ class Dataset(Named, _data.Dataset):
             return self._map_called(map_func, why)
         finally:
             _Trace.current.pop()
+        if lib.est_global_variables(graph._c).n > 0:
+            return self._map_called(map_func, "it reads variables, which may change")
         result = _values(tuple(result) if isinstance(result, list) else result)
         form = _nest.structure(result)
         _nest.check_dict_keys(form)
@@ -358,7 +360,7 @@ class Dataset(Named, _data.Dataset):
 
         return self._sized(self._then(build, form), lambda n: n)
 
-    def _map_called(self, map_func: Callable, why: NeedsValue) -> "Dataset":
+    def _map_called(self, map_func: Callable, why: Any) -> "Dataset":
         _warn_called(map_func, why)
 
         def call(*element: Any) -> Any:

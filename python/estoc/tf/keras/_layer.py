@@ -204,6 +204,7 @@ class Layer(Recorded, Named):
         d = self.__dict__
         d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
         d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
+        d["_open"] = {}  # attributes that may get more of them: lists and dicts, with their sizes
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
         d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
@@ -243,16 +244,55 @@ class Layer(Recorded, Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
-        self._tracked.pop(key, None)
-        for leaf in _structure.flatten(value):
-            if isinstance(leaf, (Layer, Variable)) and leaf is not self:
-                self._tracked[key] = value
-            if isinstance(leaf, Layer) and leaf is not self and not any(leaf is item for item in self._layers):
-                from .metrics import Metric
-                (self._own_metrics if isinstance(leaf, Metric) else self._layers).append(leaf)
-            elif isinstance(leaf, Variable) and not any(leaf is item for item in self._own_weights):
-                self._own_weights.append(leaf)
         self.__dict__[key] = value
+        self._open.pop(key, None)
+        if isinstance(value, (list, dict)):
+            self._tracked.setdefault(key, value)  # its place among the attributes, also while it is empty
+            self._open[key] = -1
+        elif not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
+            self._tracked.pop(key, None)
+            return
+        self._tracked[key] = value
+        self._find(key)
+
+    def _find(self, key: str) -> bool:
+        """Finds layers and variables of an attribute, which a list may have got since; whether there was a new one."""
+        from .metrics import Metric
+        d, found = self.__dict__, False
+        try:
+            leaves = _structure.flatten(self._tracked[key])
+        except TypeError:  # keys of a dict without an order
+            return False
+        for leaf in leaves:
+            if leaf is self or not isinstance(leaf, (Layer, Variable)):
+                continue
+            kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
+            if not any(leaf is item for item in d[kind]):
+                d[kind].append(leaf)
+                found = True
+        return found
+
+    def _known(self, kind: str) -> list:
+        """Layers, variables or metrics, with those that lists and dicts among the attributes have got since."""
+        d, found = self.__dict__, False
+        for key, size in d["_open"].items():
+            value = d["_tracked"][key]
+            now = len(value) if not any(isinstance(item, (list, dict, tuple)) for item in (
+                value.values() if isinstance(value, dict) else value)) else -1
+            if now < 0 or now != size:
+                d["_open"][key] = now
+                found = self._find(key) or found
+        if found and self._in_order_of_attributes:
+            places = {id(leaf): i for i, leaf in enumerate(
+                leaf for value in d["_tracked"].values() for leaf in _structure.flatten(value))}
+            for name in ("_layers", "_own_weights"):
+                d[name].sort(key=lambda item: places.get(id(item), len(places)))
+        return d[kind]
+
+    _in_order_of_attributes = True
+    _layers = property(lambda self: self._known("_layers"))
+    _own_weights = property(lambda self: self._known("_own_weights"))
+    _own_metrics = property(lambda self: self._known("_own_metrics"))
 
     name = property(lambda self: self._name)
     dtype = property(lambda self: self._dtype.name)
@@ -334,6 +374,9 @@ class Layer(Recorded, Named):
 
     def _ensure_built(self) -> None:
         """Makes the variables, if the shape of the input is known."""
+        sequence = self.__dict__.get("_in_sequence")
+        if default_graph() is None and not self.built and sequence is not None and sequence() is not None:
+            sequence()._ensure_built()
         world = self._world_now() if "_symbolic" in self.__dict__ and default_graph() is None else None
         if world is None or world.graph in self._made_in or self._collect(world.graph):
             return
@@ -426,7 +469,10 @@ class Layer(Recorded, Named):
         """What tf.train.Checkpoint knows of this layer, by name: attributes, and variables by the names of
         add_weight."""
         from .metrics import Metric
-        found = [(key, value) for key, value in self._tracked.items() if not isinstance(value, Metric)]
+        from .._checkpoint import is_trackable
+        self._known("_layers")
+        found = [(key, value) for key, value in self._tracked.items() if not isinstance(value, Metric) and
+                 is_trackable(value)]
         known = {id(value) for _, value in found}
         for variable in self._own_weights:
             name = variable._shown.rsplit(":", 1)[0].rsplit("/", 1)[-1]
@@ -692,7 +738,17 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
     if args and isinstance(args[0], (list, int, float)) and not isinstance(args[0], bool) and not any(
             isinstance(leaf, (Tensor, np.ndarray, Variable)) for leaf in _structure.flatten(args[0])):
         args = (Tensor(_floats(args[0])),) + args[1:]
-    return _structure.map_structure(one, (args, named))
+    return _structure.map_structure(one, (tuple(map(_texts, args)), named))
+
+
+def _texts(value: Any) -> Any:
+    """Lists of texts as tensors, also within tuples and dicts."""
+    if isinstance(value, dict):
+        return {key: _texts(item) for key, item in value.items()}
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map(_texts, value))
+    leaves = _structure.flatten(value) if isinstance(value, list) else ()
+    return Tensor(value) if leaves and all(isinstance(leaf, (str, bytes)) for leaf in leaves) else value
 
 
 # --- layers of the C library ------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from .._checkpoint import Checkpoint as _Checkpoint
 from .._checkpoint import restored as _restored
 from .._checkpoint import write as _write_checkpoint
 from .._eager import eager as _eager
+from .._eager import TensorShape as _TensorShape
 from .._eager import unwrap as _unwrap
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
@@ -213,6 +214,11 @@ class Model(_Layer):
                     for i in range(_lib.est_network_metrics(self._network._c))]
         return [metric.name for metric in self.metrics]
 
+    def _collect(self, graph: _Graph) -> list:
+        """As Layer has it, and those of the model itself come last, as in Keras."""
+        found = [variable for layer in self._layers for variable in layer._collect(graph)] + list(self._own_weights)
+        return list({id(variable): variable for variable in found}.values())
+
     def _ordered_weights(self) -> list:
         """Layer by layer."""
         self._ensure_built()
@@ -321,7 +327,9 @@ class Model(_Layer):
         self.__dict__["built"] = True
 
     def _build_and_call(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
-        self.__dict__["built"] = True  # build(input_shape) of a model calls it
+        was_built, self.__dict__["built"] = self.built, True  # build(input_shape) of Model calls it
+        if not was_built and args and type(self).build not in (Model.build, Functional.build, Sequential.build):
+            self.build(_shapes(args[0]))
         return super()._build_and_call(graph, args, named, training)
 
     # --- compiling ---
@@ -987,6 +995,8 @@ class Model(_Layer):
             return None
         is_checkpoint = not by_name and not skip_mismatch and _os.path.exists(path + ".index")
         if is_checkpoint and not self._world_now().is_remote and (self._has_objects() or self._known_inputs() is None):
+            if self._known_inputs() is not None and not self.weights:
+                self._saved_network()
             status = _restored(self, path)
             if status is not None and (self._known_inputs() is None or status._restoration._given):
                 return status
@@ -1293,6 +1303,7 @@ class Functional(Model):
 
     _functional = True
     _scoped = False
+    _in_order_of_attributes = False
 
     def __init__(self, inputs: _Any = None, outputs: _Any = None, name: str | None = None, trainable: bool = True,
                  dtype: _Any = None):
@@ -1514,7 +1525,8 @@ class Functional(Model):
 
 
 def _shapes(tensors: _Any) -> _Any:
-    shapes = _structure.map_structure(lambda item: tuple(item.shape), tensors)
+    shapes = _structure.map_structure(lambda item: _TensorShape(item.shape) if isinstance(item, _Node) and not isinstance(
+        item, _KerasTensor) else tuple(item.shape), tensors)
     return shapes
 
 
@@ -1536,6 +1548,7 @@ class Sequential(Model):
     """One layer after the other."""
 
     _scoped = False
+    _in_order_of_attributes = False
 
     def __init__(self, layers: _Sequence | None = None, name: str | None = None):
         super().__init__(name=name)

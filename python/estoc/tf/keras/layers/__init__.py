@@ -656,6 +656,8 @@ class IntegerLookup(StringLookup):
                  oov_token: int = -1, vocabulary: _Any = None, vocabulary_dtype: str = "int64", idf_weights: _Any = None,
                  invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
                  **named: _Any):
+        max_tokens = named.pop("max_values", max_tokens)  # older names
+        mask_token, oov_token = named.pop("mask_value", mask_token), named.pop("oov_value", oov_token)
         if isinstance(vocabulary, str):
             raise NotImplementedError("IntegerLookup: the vocabulary is a list of integers")
         words = None if vocabulary is None else [str(int(number)) for number in _list(vocabulary)]
