@@ -112,6 +112,11 @@ EST_API EST_MUST_CHECK est_status est_network_create(est_network_fn fn, const es
 /* Several outputs, in the order of est_network_options.outputs: what a function or a call returns that has them. */
 EST_API est_node est_outputs(est_nodes nodes);
 
+/* An output of which only some values count: the loss is the mean of those where the mask, [examples] or [examples,
+ * steps] as the losses are, is true, and metrics ignore the others. For what a function returns, alone or in
+ * est_outputs. */
+EST_API est_node est_masked(est_node output, est_node mask);
+
 /* A struct of the author's own that begins with this one (a subclass of tf.keras.Model). */
 typedef struct est_network_class est_network_class;
 struct est_network_class {

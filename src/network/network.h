@@ -165,6 +165,9 @@ EST_MUST_CHECK est_status est_network_need_idle(const est_network *network, cons
 /* Labels as losses and metrics take them beside these predictions. */
 est_node est_network_match_label(est_node label, est_node prediction);
 
+/* The mask of an output as numbers; EST_NO_NODE: it has none. */
+est_node est_network_mask(est_node output);
+
 /* The mean loss of a batch at an output with matched labels, weight EST_NO_NODE: of equal weights. *each: one value an
  * example. A failure has poisoned the graph. */
 est_node est_network_loss(const est_compiled_output *output, est_node labels, est_node predictions, est_node weight,

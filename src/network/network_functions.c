@@ -114,12 +114,25 @@ static est_node losses_from(est_graph *graph, int first, est_node loss)
     return loss;
 }
 
+static est_node fail_mask(est_node mask, est_node each)
+{
+    char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    return est_nn_fail(each.graph, "the mask of the output, %s, does not go with losses %s; give one for each step",
+                       est_shape_text(est_node_shape(mask), a), est_shape_text(est_node_shape(each), b));
+}
+
 est_node est_network_loss(const est_compiled_output *output, est_node labels, est_node predictions, est_node weight,
                           est_node *each)
 {
+    est_node mask = est_network_mask(predictions), weighed;
+
     *each = output->loss.each(&output->loss, labels, predictions);
     if (est_graph_status(predictions.graph) != EST_OK) return EST_NO_NODE;
-    return est_mean(weight.graph != NULL ? weigh(weight, *each) : *each);
+    weighed = weight.graph != NULL ? weigh(weight, *each) : *each;
+    if (mask.graph == NULL) return est_mean(weighed);
+    if (est_node_shape(mask)->rank != est_node_shape(*each)->rank) return fail_mask(mask, *each);
+    return est_div_no_nan(est_sum(est_mul(weighed, mask)), est_sum(mask));
 }
 
 est_node est_network_total_loss(const est_compiled *compiled, est_graph *graph, const est_node *losses, int first_loss)
@@ -216,6 +229,15 @@ static est_metric loss_metric(const est_network_batch *batch, const char *name, 
     return est_metric_mean(loss, EST_METRIC(.name = name, .weights = rows, .shared = shared));
 }
 
+/* The weights where the mask of the output is true, and 0 elsewhere. */
+static est_node mask_weight(est_node output, est_node weight)
+{
+    est_node mask = est_network_mask(output);
+
+    if (mask.graph == NULL || weight.graph == NULL) return mask.graph != NULL ? mask : weight;
+    return est_mul(mask, est_nn_align_weights(weight, mask));
+}
+
 static est_metric make_metric(const builder *b, const est_network_batch *batch, const computed *c,
                               const est_network_metric_item *item)
 {
@@ -227,7 +249,8 @@ static est_metric make_metric(const builder *b, const est_network_batch *batch, 
     if (spec.make == NULL) {
         return loss_metric(batch, item->name, c->each[at], item->output >= 0 ? c->losses[at] : c->loss, shared);
     }
-    weight      = metric_weight(batch, c->each[at], item->weighted ? c->weights[at] : EST_NO_NODE);
+    weight      = item->weighted ? c->weights[at] : EST_NO_NODE;
+    weight      = metric_weight(batch, c->each[at], mask_weight(c->predictions[at], weight));
     spec.shared = spec.shared || shared;
     return spec.make(&spec, c->labels[at], c->predictions[at], weight);
 }

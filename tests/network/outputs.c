@@ -172,6 +172,58 @@ TEST(weights_by_output)
     drop_data(&d);
 }
 
+/* Outputs of which the rows count whose first input is above 0. */
+static est_node masked_heads(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x    = est_network_input_node(inputs, "x");
+    est_node mask = est_greater(est_squeeze(est_slice(x, EST_I64S(0, 0), EST_I64S(-1, 1)), EST_I64S(1)),
+                                est_scalar(graph, EST_F32, 0));
+
+    (void)training, (void)user;
+    return est_outputs(EST_NODES(est_masked(est_dense(x, 1, EST_DENSE(.name = "price")), mask),
+                                 est_softmax(est_dense(x, 3, EST_DENSE(.name = "kind")), -1)));
+}
+
+/* The loss is the mean over those, and metrics ignore the others; the output without a mask has all. */
+TEST(masks)
+{
+    data              d      = make_data();
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", d.x }, { "price", d.price }, { "kind", d.kind });
+    const float      *x = est_tensor_data(d.x), *price = est_tensor_data(d.price), *p;
+    double            squares = 0, off = 0, cross = 0;
+    int               n = 0;
+    est_network      *network;
+    est_metrics      *metrics;
+    est_tensor       *out[2];
+
+    assert_ok(
+        est_network_create(masked_heads, EST_NETWORK(.seed = 2, .outputs = EST_STRINGS("price", "kind")), &network));
+    assert_ok(est_network_compile(
+        network,
+        EST_COMPILE(.outputs = EST_COMPILE_OUTPUTS({ "kind", .loss = "sparse_categorical_crossentropy" },
+                                                   { "price", .loss = "mse", .metrics = EST_STRINGS("mae") }))));
+    assert_ok(
+        est_network_evaluate(network, EST_NETWORK_EVALUATE(.arrays = arrays, .verbose = EST_VERBOSE_NONE), &metrics));
+    assert_ok(est_network_predict_outputs(network, EST_NETWORK_PREDICT(.arrays = arrays), out));
+    p = est_tensor_data(out[0]);
+    for (int i = 0; i < ROWS; i++) {
+        cross -= log((double)((const float *)est_tensor_data(out[1]))[3 * i + i * 5 % 3]) / ROWS;
+        if (x[3 * i] <= 0) continue;
+        n++;
+        squares += pow((double)(p[i] - price[i]), 2);
+        off += fabs((double)(p[i] - price[i]));
+    }
+    assert_true(n > 1 && n < ROWS);
+    assert_near(est_metrics_get(metrics, "price_loss"), squares / n, 1e-6);
+    assert_near(est_metrics_get(metrics, "price_mae"), off / n, 1e-6);
+    assert_near(est_metrics_get(metrics, "kind_loss"), cross, 1e-6);
+    assert_ok(est_network_fit(network, EST_FIT(.arrays = arrays, .verbose = EST_VERBOSE_NONE), NULL));
+    for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+    est_metrics_free(metrics);
+    est_network_free(network);
+    drop_data(&d);
+}
+
 /* One loss for all outputs, and a loss for one of two. */
 TEST(some)
 {

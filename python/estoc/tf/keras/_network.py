@@ -216,10 +216,9 @@ class Network:
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
-        if training and any((leaf._c.id, leaf._c.output) in graph.masks for leaf in leaves):
-            raise NotImplementedError(f"{model.name}: the output has a mask (mask_zero, Masking), with which Keras "
-                                      "weighs the loss of each step; that does not exist yet: leave the mask out, and give "
-                                      "sample_weight")
+        masks = [graph.masks.get((leaf._c.id, leaf._c.output)) for leaf in leaves]
+        leaves = [leaf if mask is None else Node(graph, lib.est_masked(leaf._c, mask._c))
+                  for leaf, mask in zip(leaves, masks)]
         for layer in [model] + model._flat_layers():
             for loss in layer._losses.pop(graph, ()):
                 lib.est_add_loss(as_node(unwrap(loss), graph)._c)
