@@ -445,7 +445,6 @@ def one_hot(indices: Tensor, depth: int, on_value: float = 1, off_value: float =
     return node if as_dtype(dtype) == node.dtype else cast.over_nodes(node, dtype)
 
 
-@_operation
 class TopK(NamedTuple):
     """What top_k gives."""
 
@@ -453,6 +452,7 @@ class TopK(NamedTuple):
     indices: Node
 
 
+@_operation
 def top_k(x: Tensor, k: int = 1) -> TopK:
     """The k largest of the last axis, sorted, and where they are (int32)."""
     x = _node(x)

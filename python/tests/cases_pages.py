@@ -487,3 +487,55 @@ def two_towers(tf):
                                                                                  Constant(0.5))])
     return {"lists": list(Ranking()((["u2"], ["m3"])).shape), "every": every, "values": top.values, "indices": top.indices,
             "served": served, "age": model.age(np.array([2, 7])), "bias": first.layers[-1].bias}
+
+
+@case
+def masks_weigh_losses(tf):
+    """mask_zero with a loss for each step: in fit, in steps of Python, in functions and outside of them."""
+    keras, layers, random = tf.keras, tf.keras.layers, np.random.RandomState(4)
+    x, t, w = random.randint(0, 6, (24, 5)), random.rand(24, 5, 1).astype(np.float32), np.arange(24.0)
+    x[0] = 0
+
+    class Own(keras.Model):
+        def train_step(self, batch):
+            return super().train_step(batch)
+
+    def made(kind=keras.Model, several=False):
+        inputs = keras.Input((5,), dtype="int32")
+        steps = layers.Embedding(6, 4, mask_zero=True)(inputs)
+        whole = layers.Dense(1)(layers.GlobalAveragePooling1D()(steps))
+        model = kind(inputs, [layers.Dense(1)(steps), whole] if several else layers.Dense(1)(steps))
+        set_weights(model)
+        model.compile("sgd", "mse", **({} if kind is Own else {"metrics": ["mae"], "weighted_metrics": ["mse"]}))
+        return model
+
+    def losses(model, y=t, **named):
+        return list(model.fit(x, y, epochs=2, shuffle=False, verbose=0, batch_size=8, **named).history.values())
+
+    loss, model = keras.losses.MeanSquaredError(), made()
+
+    def step(features, labels):
+        with tf.GradientTape() as tape:
+            value = loss(labels, model(features, training=True))
+        return [value, tape.gradient(value, model.layers[2].trainable_variables)]
+
+    embedding, lstm = layers.Embedding(6, 4, mask_zero=True), layers.LSTM(3)
+    for _ in range(2):
+        embedded = embedding(x)
+        embedding.set_weights([np.arange(24.0).reshape(6, 4) / 10])
+        last = lstm(embedded)
+        set_weights(lstm)
+    return {"fit": losses(made()), "weighted": losses(made(), sample_weight=w), "own": losses(made(Own)),
+            "own_weighted": losses(made(Own), sample_weight=w), "evaluated": made().evaluate(x, t, verbose=0),
+            "several": losses(made(several=True), [t, t[:, 0]]), "function": tf.function(step)(tf.constant(x, tf.int32), t),
+            "now": step(x, t), "mask": np.asarray(embedded._keras_mask), "last": last}
+
+
+@case
+def preprocessing_of_guides(tf):
+    layers, words = tf.keras.layers, np.array([["a"], ["b"], ["long word"], [""]])
+    texts = tf.constant(["The Brain is wider than the Sky", "With ease and You beside"])
+    bags = layers.TextVectorization(output_mode="tf-idf", ngrams=2)
+    bags.adapt(texts)
+    return {"salt": layers.Hashing(64, salt=1337)(np.array([[3], [99999]])), "words": layers.Hashing(9, salt=[1, 2])(words),
+            "plain": layers.Hashing(9)(words), "bags": bags(["The Brain is deeper than the sea"])}

@@ -531,12 +531,17 @@ class Layer(Recorded, Named):
         """Regularizers of variables: (variable, function of its value)."""
         return []
 
-    def _noting(self, *args: Any, **named: Any) -> tuple:
-        """A call in a graph, and what it gave to add_loss: (layer, losses)."""
-        result = self._in_graph(*args, **named)
+    def _noting(self, masks: list | None, *args: Any, **named: Any) -> tuple:
+        """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), and the masks of the
+        result."""
         graph = default_graph()
-        return result, [(layer, layer._losses[graph]) for layer in [self] + self._flat_layers()
-                        if layer._losses.get(graph)]
+        for leaf, mask in zip(_structure.flatten(args[0]) if masks else (), masks or ()):
+            if mask is not None and isinstance(leaf, Node):
+                graph.masks[_place(leaf)] = as_node(unwrap(mask), graph)
+        result = self._in_graph(*args, **named)
+        made = [graph.masks.get(_place(leaf)) for leaf in _structure.flatten(result)] if graph.masks else []
+        return (result, [(layer, layer._losses[graph]) for layer in [self] + self._flat_layers()
+                         if layer._losses.get(graph)], made if any(mask is not None for mask in made) else [])
 
     # --- calling ---
 
@@ -556,11 +561,17 @@ class Layer(Recorded, Named):
             return self._in_graph(*args, **named)
         if self._eager_call is None:
             self.__dict__["_eager_call"] = Function(self._noting)
-        concrete, flat = self._eager_call.concrete(*_values(args, named), world=self._world_now())
+        masks = [getattr(leaf, "_keras_mask", None) for leaf in _structure.flatten(args[0])] if args else []
+        masks = masks if any(mask is not None for mask in masks) else None
+        values, more = _values(args, named)
+        concrete, flat = self._eager_call.concrete((masks, *values), more, world=self._world_now())
         result = concrete.run(flat)
         for tape in tapes():
-            tape.record(self._noting, args, named, None, result)
-        value, losses = result
+            tape.record(self._noting, (masks, *args), named, None, result)
+        value, losses, made = result
+        for leaf, mask in zip(_structure.flatten(value) if made else (), made):
+            if mask is not None and type(leaf) is Tensor:
+                leaf._keras_mask = mask
         if losses or self.__dict__.get("_has_losses"):
             self.__dict__["_has_losses"] = True
             for layer in [self] + self._flat_layers():

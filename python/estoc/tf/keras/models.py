@@ -1141,26 +1141,6 @@ def _matched(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
     return y_true
 
 
-def _mask_of(y_pred: _Any) -> _Any:
-    """The mask that layers have given an output, as numbers; None: there is none."""
-    if not isinstance(y_pred, _Node):
-        return None
-    mask = y_pred.graph.masks.get((y_pred._c.id, y_pred._c.output))
-    return None if mask is None else _ops.cast(mask, "float32")
-
-
-def _masked_loss(loss: _Any, y_true: _Any, y_pred: _Any, weights: _Any) -> _Any:
-    """The loss of a step in Python: where the output has a mask, the mean over those values."""
-    mask, labels = _mask_of(y_pred), _matched(loss, y_true, y_pred)
-    if mask is None:
-        return loss(labels, y_pred, weights)
-    if weights is not None:
-        weights = _ops.cast(weights, "float32")
-        weights = weights if len(weights.shape) == len(mask.shape) else _ops.expand_dims(weights, -1)
-    share = _ops.reduce_sum(_ops.ones_like(mask)) / _ops.reduce_sum(mask)
-    return loss(labels, y_pred, mask if weights is None else mask * weights) * share
-
-
 def _scaled(loss: _Any, weight: float) -> _Any:
     each = loss._values()
     return lambda labels, predictions: each(labels, predictions) * weight
@@ -1243,7 +1223,7 @@ class _Compiled:
         """The loss of a step that is written in Python; None: there is none."""
         predictions = _structure.flatten(y_pred)
         if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
-            return None if self.given is None else _masked_loss(self.given, y_true, y_pred, sample_weight)
+            return None if self.given is None else self.given(_matched(self.given, y_true, y_pred), y_pred, sample_weight)
         names = model._outputs_of_network()
         if len(names) != len(predictions):
             names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]
@@ -1252,7 +1232,7 @@ class _Compiled:
         for loss, weight, label, prediction in zip(self.losses(model, names), self.weights(model, names), labels,
                                                    predictions):
             if loss is not None:
-                one = _masked_loss(loss, label, prediction, sample_weight) * weight
+                one = loss(_matched(loss, label, prediction), prediction, sample_weight) * weight
                 total = one if total is None else total + one
         return total
 
@@ -1306,11 +1286,11 @@ class _Compiled:
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
         if self.objects() and len(_structure.flatten(y_pred)) > 1:
             raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
-        mask = _mask_of(y_pred)
+        mask = _losses._mask_of(y_pred)
         for i, metric in enumerate(self.objects()):
             weights = None if i < len(self.metrics) else sample_weight
             if mask is not None:
-                weights = mask if weights is None else mask * weights
+                weights = _losses._times(mask, weights)
             metric.update_state(_matched(metric, y_true, y_pred), y_pred,
                                 **({} if weights is None else {"sample_weight": weights}))
 
