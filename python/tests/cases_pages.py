@@ -539,3 +539,36 @@ def preprocessing_of_guides(tf):
     bags.adapt(texts)
     return {"salt": layers.Hashing(64, salt=1337)(np.array([[3], [99999]])), "words": layers.Hashing(9, salt=[1, 2])(words),
             "plain": layers.Hashing(9)(words), "bags": bags(["The Brain is deeper than the sea"])}
+
+
+@case
+def pieces_of_pages(tf):
+    """Small names of the pages on datasets, records and evaluation."""
+    dataset, matrix, feature = tf.data.Dataset, tf.math.confusion_matrix, tf.train.Feature
+
+    def rows(given):
+        return [[v.numpy() for v in tf.nest.flatten(row)] for row in given]
+
+    def error(call):
+        try:
+            return call()
+        except tf.errors.InvalidArgumentError as found:
+            return type(found).__name__
+
+    features = [feature(int64_list=tf.train.Int64List(value=[1, -3])), feature(),
+                feature(float_list=tf.train.FloatList(value=[2.718281828, 1e-8, 1.5])),
+                feature(bytes_list=tf.train.BytesList(value=[b"a\"b\n\xff", b"text"]))]
+    pairs = dataset.from_tensor_slices(([1, 2, 3], [3.0, 1.0, 0.0]))
+    return {
+        "while": rows(dataset.range(10).take_while(lambda n: n < 5)) + rows(pairs.take_while(lambda a, b: b > 0)),
+        "scan": rows(dataset.range(5).scan(np.int64(0), lambda s, n: (s + n, s + n))),
+        "scan_2": rows(dataset.range(3).scan((0, 1.0), lambda s, n: (
+            (s[0] + 1, s[1] * 2), (s[0], tf.cast(n, tf.float32) * s[1])))),
+        "unique": rows(dataset.from_tensor_slices([1, 1, 2, 3, 3]).unique()) + rows(
+            dataset.from_tensor_slices(["a", "b", "a"]).unique()),
+        "single": [dataset.from_tensors(5).get_single_element(), error(lambda: dataset.range(2).get_single_element()),
+                   error(lambda: dataset.range(0).get_single_element())],
+        "matrix": [matrix([1, 2, 4], [2, 2, 4]), matrix([0, 1], [1, 1], num_classes=3),
+                   matrix([[0], [1]], [1, 1], weights=[0.5, 2.0], dtype=tf.float32),
+                   tf.function(lambda a, b: matrix(a, b, 3))(tf.constant([0, 2]), tf.constant([1, 2]))],
+        "features": [[str(item), item.WhichOneof("kind")] for item in features]}

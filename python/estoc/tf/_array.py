@@ -206,6 +206,25 @@ def in_top_k(targets: "Tensor", predictions: "Tensor", k: int) -> Node:
     return graph.node(lib.est_in_top_k(as_node(predictions, graph)._c, as_node(targets, graph)._c, k))
 
 
+def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, weights: Any = None, dtype: Any = int32,
+                     name: str | None = None) -> Any:
+    """How often each class (rows) was predicted as each class (columns)."""
+    rows, columns = (eager(ops.cast)(_column_as_vector(item), "int64") for item in (labels, predictions))
+    if num_classes is None:
+        if isinstance(rows, Node) or isinstance(columns, Node):
+            raise NotImplementedError("confusion_matrix in a function: give num_classes")
+        num_classes = 1 + max((int(item._value.max()) for item in (rows, columns) if item._value.size), default=-1)
+    pairs = eager(ops.stack)([rows, columns], 1)
+    each = eager(ops.ones_like)(rows) if weights is None else weights
+    n = int(num_classes)
+    return scatter_nd(pairs, eager(ops.cast)(each, dtype), (n, n))
+
+
+def _column_as_vector(value: Any) -> Any:
+    value = value if isinstance(value, (Node, Tensor)) else Tensor(unwrap(value))
+    return eager(ops.squeeze)(value, [-1]) if len(value.shape) == 2 and value.shape[1] == 1 else value
+
+
 @eager
 def unsorted_segment_sum(data: "Tensor", segment_ids: "Tensor", num_segments: int) -> Node:
     """Sums of the rows with equal ids."""
