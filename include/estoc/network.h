@@ -112,6 +112,11 @@ EST_API EST_MUST_CHECK est_status est_network_create(est_network_fn fn, const es
 /* Several outputs, in the order of est_network_options.outputs: what a function or a call returns that has them. */
 EST_API est_node est_outputs(est_nodes nodes);
 
+/* An output of which only some values count: the loss is the mean of those where the mask, [examples] or [examples,
+ * steps] as the losses are, is true, and metrics ignore the others. For what a function returns, alone or in
+ * est_outputs. */
+EST_API est_node est_masked(est_node output, est_node mask);
+
 /* A struct of the author's own that begins with this one (a subclass of tf.keras.Model). */
 typedef struct est_network_class est_network_class;
 struct est_network_class {
@@ -222,6 +227,9 @@ typedef struct est_compile_options {
     /* true: no loss is required; what the model adds by est_add_loss is minimized, beside a loss if there is one.
      * Without a loss there are no labels and no metrics. */
     bool own_losses;
+
+    /* true: sample weights of the shape [examples, trained outputs], of two outputs or more, have a column for each. */
+    bool weights_by_output;
 } est_compile_options;
 
 #define EST_COMPILE(...)                                                                                               \
@@ -292,6 +300,10 @@ typedef struct est_fit_options {
     const char *input_function;
     const void *input_params; /* est_input_context.params of that function, sent as these bytes */
     size_t      input_params_size;
+
+    /* As the callbacks of est_network_evaluate, of every validation within the fit. Not with several workers, and not
+     * with parameter servers. */
+    est_hooks validation_callbacks;
 } est_fit_options;
 
 #define EST_FIT(...) (&(const est_fit_options){ .struct_size = EST_STRUCT_SIZE(est_fit_options), __VA_ARGS__ })

@@ -55,6 +55,9 @@ def names(form: Any) -> list[str]:
                 add(part[key], f"{prefix}{key}/", f"{prefix}{key}")
         elif isinstance(part, tuple):
             for i, item in enumerate(part):
+                if part is form and i == 2 and isinstance(item, dict) and not set(found).isdisjoint(item):
+                    add(item, "sample_weight/", "sample_weight")  # of outputs, whose labels have these keys
+                    continue
                 add(item, prefix, "label" if i == 1 and prefix == "" and part is form and len(part) == 2 else
                     plain if i == 0 else f"{plain}_{i}")
         else:

@@ -10,7 +10,7 @@ import builtins
 import functools
 import inspect
 import operator
-from typing import Any, Callable, Sequence, Union
+from typing import Any, Callable, NamedTuple, Sequence, Union
 
 import numpy as np
 
@@ -445,13 +445,20 @@ def one_hot(indices: Tensor, depth: int, on_value: float = 1, off_value: float =
     return node if as_dtype(dtype) == node.dtype else cast.over_nodes(node, dtype)
 
 
+class TopK(NamedTuple):
+    """What top_k gives."""
+
+    values: Node
+    indices: Node
+
+
 @_operation
-def top_k(x: Tensor, k: int = 1) -> tuple[Node, Node]:
+def top_k(x: Tensor, k: int = 1) -> TopK:
     """The k largest of the last axis, sorted, and where they are (int32)."""
     x = _node(x)
     indices = ffi.new("est_node *")
     values = x.graph.node(lib.est_top_k(x._c, k, indices))
-    return values, x.graph.node(indices[0])
+    return TopK(values, x.graph.node(indices[0]))
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------

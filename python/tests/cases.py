@@ -765,3 +765,4 @@ def mirrored(tf):
 
 from cases_guides import *  # noqa: E402,F401,F403 - more cases
 from cases_layers import *  # noqa: E402,F401,F403 - more cases
+from cases_pages import *  # noqa: E402,F401,F403 - more cases

@@ -442,3 +442,15 @@ def test_a_feature_as_a_message():
 def test_numeric_columns_are_of_numbers():
     with pytest.raises(ValueError, match="dtype must be convertible to float"):
         tf.feature_column.numeric_column("x", dtype=tf.string)
+
+
+def test_columns_of_a_table_are_matrices_for_models():
+    pandas = pytest.importorskip("pandas")
+
+    class Stacked(tf.keras.Model):
+        def call(self, x):
+            return tf.stack([x[key] for key in sorted(x)], -1)
+
+    table = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert Stacked().predict(dict(table), verbose=0).shape == (2, 1, 2)  # as in TensorFlow
+    assert Stacked().predict({key: table[key].to_numpy() for key in table}, verbose=0).shape == (2, 2)

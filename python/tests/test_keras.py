@@ -117,7 +117,7 @@ def dense_model_of_two():
     lambda: tf.keras.optimizers.Adam(amsgrad=True), lambda: tf.keras.optimizers.SGD(use_ema=True),
     lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
-    lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones(2)] * 2),
+    lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones((2, 3))] * 2),
     lambda: tf.keras.layers.LSTM(2)(tf.keras.Input((None, 3))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
     lambda: tf.keras.callbacks.TensorBoard(write_images=True), lambda: tf.keras.layers.StringLookup(sparse=True),
 ])
@@ -948,7 +948,7 @@ class OwnTestStep(tf.keras.Sequential):
         return super().test_step(data)
 
 
-@pytest.mark.parametrize("kind, logs", [(tf.keras.Sequential, []), (OwnTestStep, ["loss"])])
+@pytest.mark.parametrize("kind, logs", [(tf.keras.Sequential, ["loss"]), (OwnTestStep, ["loss"])])
 def test_callbacks_of_evaluate_and_predict(kind, logs, capsys):
     x, y, seen = np.ones((6, 3), np.float32), np.ones((6, 1), np.float32), Seen()
     model = kind([tf.keras.layers.Dense(1, input_shape=(3,))])
@@ -966,10 +966,10 @@ def test_callbacks_of_evaluate_and_predict(kind, logs, capsys):
 
     class Batches(tf.keras.callbacks.Callback):
         def on_predict_batch_end(self, batch, logs=None):
-            raise AssertionError
+            seen.calls.append((batch, logs["outputs"].shape))
 
-    with pytest.warns(UserWarning, match="predict does not call on_predict_batch_begin"):
-        model.predict(x, verbose=0, callbacks=[Batches()])
+    model.predict(x, batch_size=4, verbose=0, callbacks=[Batches()])
+    assert seen.calls[3:] == [(0, (4, 1)), (1, (2, 1))]
 
 
 def test_callbacks_that_say_what_they_do(tmp_path, capsys):

@@ -289,6 +289,7 @@ static est_status take(est_network *network, est_compiled *c, const est_compile_
     EST_TRY(take_outputs(network, c, o));
     EST_TRY(take_optimizer(c, o));
     EST_TRY(take_all_metrics(network, c, o));
+    c->weights_by_output = o->weights_by_output;
     return copy_name(network, o->sample_weight, &c->weight);
 }
 

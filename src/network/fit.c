@@ -53,6 +53,7 @@ static est_status check_options(const est_fit_options *o)
                         "input_function is %s, and input is NULL; set it to a dataset of the same components",
                         o->input_function);
     }
+    EST_TRY(est_hooks_check("validation callback", o->validation_callbacks));
     return est_hooks_check("callback", o->callbacks);
 }
 

@@ -90,8 +90,8 @@ static est_status run_epoch(est_fit *fit, bool *ended)
 static est_status validate(est_fit *fit, double *values)
 {
     if (fit->workers != NULL) return est_fit_workers_validate(fit, values);
-    return est_network_measure_input(fit->network, fit->validation, fit->options->validation_steps, (est_hooks){ 0 },
-                                     values);
+    return est_network_measure_input(fit->network, fit->validation, fit->options->validation_steps,
+                                     fit->options->validation_callbacks, values);
 }
 
 static est_status end(est_fit *fit, bool *resumed)

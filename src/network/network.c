@@ -390,6 +390,36 @@ static const char *class_name(const est_network *network)
     return network->class->call == functional_call ? "Functional" : "Model";
 }
 
+/* Pairs: the first of one collection is of the first of the other. */
+static const char *const masked_outputs = "masked_outputs", *const output_masks = "output_masks";
+
+static void note_mask(est_node output, est_node mask)
+{
+    mask = est_cast(mask, EST_F32); /* a node of its own, also where outputs share the mask */
+    if (mask.graph == NULL || est_graph_status(mask.graph) != EST_OK) return;
+    est_graph_collect(mask.graph, masked_outputs, output);
+    est_graph_collect(mask.graph, output_masks, est_identity(mask));
+}
+
+est_node est_masked(est_node output, est_node mask)
+{
+    est_node masked = est_identity(output);
+
+    if (masked.graph != NULL && mask.graph != NULL) note_mask(masked, mask);
+    return masked;
+}
+
+est_node est_network_mask(est_node output)
+{
+    est_nodes outputs = est_graph_collection(output.graph, masked_outputs);
+    est_nodes masks   = est_graph_collection(output.graph, output_masks);
+
+    for (int i = 0; i < outputs.n && i < masks.n; i++) {
+        if (outputs.data[i].id == output.id && outputs.data[i].output == output.output) return masks.data[i];
+    }
+    return EST_NO_NODE;
+}
+
 /* Lists of several outputs, in the collection of their number: each begins with the node that stands for it. */
 #define OUTPUTS "network_outputs_%d"
 
@@ -408,8 +438,9 @@ est_node est_outputs(est_nodes nodes)
         }
     }
     for (int i = 0; i < nodes.n; i++) {
-        est_node own = est_identity(nodes.data[i]);
+        est_node own = est_identity(nodes.data[i]), mask = est_network_mask(nodes.data[i]);
 
+        if (mask.graph != NULL) note_mask(own, mask);
         est_graph_collect(own.graph, collection, own);
         if (i == 0) first = own;
     }

@@ -87,6 +87,7 @@ typedef struct est_compiled {
     est_network_metric_item *metrics; /* [n_metrics] */
     int                      n_metrics;
     const char              *weight;                         /* name of the component; NULL: the default one */
+    bool                     weights_by_output;              /* columns of it are of the outputs */
     est_network_field        weight_field;                   /* name NULL: not known yet */
     est_node                 weight_node, class_weight_node; /* for the first replica */
     est_node                 rate; /* the variable of the learning rate; EST_NO_NODE: none, or not built yet */
@@ -163,6 +164,9 @@ EST_MUST_CHECK est_status est_network_need_idle(const est_network *network, cons
 
 /* Labels as losses and metrics take them beside these predictions. */
 est_node est_network_match_label(est_node label, est_node prediction);
+
+/* The mask of an output as numbers; EST_NO_NODE: it has none. */
+est_node est_network_mask(est_node output);
 
 /* The mean loss of a batch at an output with matched labels, weight EST_NO_NODE: of equal weights. *each: one value an
  * example. A failure has poisoned the graph. */

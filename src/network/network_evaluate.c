@@ -28,9 +28,28 @@ static est_status run_steps(est_loop *loop, int64_t steps)
     return est_loop_end(loop);
 }
 
+/* What hooks see of a test under way. */
+typedef struct testing {
+    est_network          *network;
+    est_network_function *f;
+    double               *values;
+} testing;
+
+static est_status measure_so_far(void *user, est_loop *loop)
+{
+    testing *t = user;
+
+    EST_TRY(est_network_function_read(t->network, t->f, t->values));
+    for (int i = 0; i < est_network_metrics(t->network); i++) {
+        est_loop_set_log(loop, est_network_metric(t->network, i), t->values[i]);
+    }
+    return EST_OK;
+}
+
 est_status est_network_run_test(est_network *network, est_network_function *f, const est_dataset *input, int64_t steps,
                                 est_hooks hooks, int64_t *batches)
 {
+    testing        test  = { .network = network, .f = f };
     est_loop_spec  spec  = { .graph      = network->graph,
                              .lent       = network->session,
                              .input      = input,
@@ -39,6 +58,8 @@ est_status est_network_run_test(est_network *network, est_network_function *f, c
                              .hooks      = hooks,
                              .n_given    = hooks.n,
                              .initialize = initialize,
+                             .measure    = measure_so_far,
+                             .user       = &test,
                              .model_dir  = network->model_dir };
     est_loop_feed *feeds = NULL;
     est_loop      *loop  = NULL;
@@ -46,12 +67,14 @@ est_status est_network_run_test(est_network *network, est_network_function *f, c
 
     EST_TRY(est_network_function_reset(network, f));
     EST_TRY(est_network_feeds(network, f, input, NULL, &feeds, &spec.n_feeds));
-    spec.feeds = feeds;
-    status     = est_loop_open(&spec, &loop);
+    spec.feeds  = feeds;
+    test.values = est_alloc((size_t)est_network_metrics(network) * sizeof *test.values);
+    status      = test.values != NULL ? est_loop_open(&spec, &loop) : est_no_memory();
     est_free(feeds);
     if (status == EST_OK) status = run_steps(loop, steps);
     if (status == EST_OK) *batches = est_loop_runs(loop);
     est_loop_free(loop);
+    est_free(test.values);
     return status;
 }
 

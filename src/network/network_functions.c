@@ -34,7 +34,7 @@ typedef struct builder {
 /* What a replica computes, by the outputs of compile. */
 typedef struct computed {
     est_node *predictions, *labels, *each, *losses; /* [n_outputs] */
-    est_node  weight;                               /* of the examples; EST_NO_NODE: all are 1 */
+    est_node *weights;                              /* [n_outputs]: of the examples; EST_NO_NODE: all are 1 */
     est_node  loss;                                 /* of all outputs */
 } computed;
 
@@ -114,12 +114,25 @@ static est_node losses_from(est_graph *graph, int first, est_node loss)
     return loss;
 }
 
+static est_node fail_mask(est_node mask, est_node each)
+{
+    char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    return est_nn_fail(each.graph, "the mask of the output, %s, does not go with losses %s; give one for each step",
+                       est_shape_text(est_node_shape(mask), a), est_shape_text(est_node_shape(each), b));
+}
+
 est_node est_network_loss(const est_compiled_output *output, est_node labels, est_node predictions, est_node weight,
                           est_node *each)
 {
+    est_node mask = est_network_mask(predictions), weighed;
+
     *each = output->loss.each(&output->loss, labels, predictions);
     if (est_graph_status(predictions.graph) != EST_OK) return EST_NO_NODE;
-    return est_mean(weight.graph != NULL ? weigh(weight, *each) : *each);
+    weighed = weight.graph != NULL ? weigh(weight, *each) : *each;
+    if (mask.graph == NULL) return est_mean(weighed);
+    if (est_node_shape(mask)->rank != est_node_shape(*each)->rank) return fail_mask(mask, *each);
+    return est_div_no_nan(est_sum(est_mul(weighed, mask)), est_sum(mask));
 }
 
 est_node est_network_total_loss(const est_compiled *compiled, est_graph *graph, const est_node *losses, int first_loss)
@@ -172,6 +185,17 @@ static est_node weight_of(const est_network_batch *batch)
     return weight.graph != NULL ? est_mul(weight, est_nn_align_weights(of_class, weight)) : of_class;
 }
 
+/* The part of the weights that is of one output. */
+static est_node weight_at(const est_compiled *compiled, est_node weight, int output)
+{
+    const est_shape *shape;
+
+    if (!compiled->weights_by_output || weight.graph == NULL) return weight;
+    shape = est_node_shape(weight);
+    if (shape->rank != 2 || shape->dim[1] != compiled->n_outputs || compiled->n_outputs < 2) return weight;
+    return est_gather(weight, est_scalar(weight.graph, EST_I64, output), 1);
+}
+
 static est_node one_if_rows(const est_network_batch *batch)
 {
     return est_minimum(batch->rows, est_scalar(batch->rows.graph, EST_F32, 1));
@@ -205,6 +229,15 @@ static est_metric loss_metric(const est_network_batch *batch, const char *name, 
     return est_metric_mean(loss, EST_METRIC(.name = name, .weights = rows, .shared = shared));
 }
 
+/* The weights where the mask of the output is true, and 0 elsewhere. */
+static est_node mask_weight(est_node output, est_node weight)
+{
+    est_node mask = est_network_mask(output);
+
+    if (mask.graph == NULL || weight.graph == NULL) return mask.graph != NULL ? mask : weight;
+    return est_mul(mask, est_nn_align_weights(weight, mask));
+}
+
 static est_metric make_metric(const builder *b, const est_network_batch *batch, const computed *c,
                               const est_network_metric_item *item)
 {
@@ -216,7 +249,8 @@ static est_metric make_metric(const builder *b, const est_network_batch *batch, 
     if (spec.make == NULL) {
         return loss_metric(batch, item->name, c->each[at], item->output >= 0 ? c->losses[at] : c->loss, shared);
     }
-    weight      = metric_weight(batch, c->each[at], item->weighted ? c->weight : EST_NO_NODE);
+    weight      = item->weighted ? c->weights[at] : EST_NO_NODE;
+    weight      = metric_weight(batch, c->each[at], mask_weight(c->predictions[at], weight));
     spec.shared = spec.shared || shared;
     return spec.make(&spec, c->labels[at], c->predictions[at], weight);
 }
@@ -267,22 +301,29 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
     est_network_view view       = { b->network, b->graph, batch };
     int              first_loss = est_losses(b->graph).n;
     est_node        *all        = est_arena_alloc(arena, (size_t)b->network->n_outputs * sizeof *all);
-    est_node        *room       = est_arena_alloc(arena, (4 * n + 1) * sizeof *room);
+    est_node        *room       = est_arena_alloc(arena, (5 * n + 1) * sizeof *room);
+    est_node         weight;
 
     if (all == NULL || room == NULL) return est_no_memory();
-    *c = (computed){ .predictions = room, .labels = room + n, .each = room + 2 * n, .losses = room + 3 * n };
+    *c = (computed){
+        .predictions = room, .labels = room + n, .each = room + 2 * n, .losses = room + 3 * n, .weights = room + 4 * n
+    };
     est_network_call(b->network, est_network_features(&view), b->f->training, all);
     EST_TRY(est_graph_status(b->graph));
-    c->weight = weight_of(batch);
+    weight = weight_of(batch);
     for (size_t i = 0; i < n; i++) {
         const est_compiled_output *output = &b->compiled->outputs[i];
 
         c->predictions[i] = all[output->output];
         c->labels[i]      = est_network_match_label(batch->labels[i], c->predictions[i]);
-        c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weight, &c->each[i]);
+        c->weights[i]     = weight_at(b->compiled, weight, (int)i);
+        c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weights[i], &c->each[i]);
         EST_TRY(est_graph_status(b->graph));
     }
-    if (n == 0) c->each = all; /* it has the rows of the batch, too */
+    if (n == 0) {
+        c->each       = all; /* it has the rows of the batch, too */
+        c->weights[0] = weight;
+    }
     c->loss = est_network_total_loss(b->compiled, b->graph, c->losses, first_loss);
     return est_graph_status(b->graph);
 }

@@ -585,6 +585,75 @@ static est_status call_all(est_loop *loop, void *user)
     return EST_OK;
 }
 
+/* Counts the batches of tests, and writes down the loss so far after each. */
+typedef struct tester {
+    est_hook hook;
+    double   losses[8];
+    int      begins, batches, ends;
+} tester;
+
+static est_status test_begins(est_hook *hook, est_loop *loop)
+{
+    (void)loop;
+    EST_CONTAINER_OF(hook, tester, hook)->begins++;
+    return EST_OK;
+}
+
+static est_status test_runs(est_hook *hook, est_loop *loop)
+{
+    tester *own = EST_CONTAINER_OF(hook, tester, hook);
+
+    own->losses[own->batches++] = est_loop_log(loop, "loss");
+    return EST_OK;
+}
+
+static est_status test_ends(est_hook *hook, est_loop *loop)
+{
+    tester *own = EST_CONTAINER_OF(hook, tester, hook);
+
+    own->losses[7] = est_loop_log(loop, "loss");
+    own->ends++;
+    return EST_OK;
+}
+
+static tester make_tester(void)
+{
+    return (tester){ .hook = EST_HOOK(.after_create_session = test_begins, .after_run = test_runs, .end = test_ends) };
+}
+
+/* Those of an evaluation, and of each validation of a fit, see the metrics so far; the last are the results. */
+TEST(callbacks_of_tests)
+{
+    est_tensor       *x = noise(16, 2, 1), *y = noise(16, 1, 2);
+    est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    est_network      *network = make_line(EST_NETWORK(.seed = 1), EST_COMPILE(.loss = "mse"));
+    tester            alone = make_tester(), within = make_tester();
+    est_history      *history;
+    est_metrics      *metrics;
+
+    assert_ok(est_network_evaluate(network,
+                                   EST_NETWORK_EVALUATE(.arrays = arrays, .batch_size = 8, .verbose = EST_VERBOSE_NONE,
+                                                        .callbacks = EST_HOOKS(&alone.hook)),
+                                   &metrics));
+    assert_int_equal(alone.batches, 2);
+    assert_true(alone.begins == 1 && alone.ends == 1);
+    assert_true(isfinite(alone.losses[0]) && alone.losses[0] != alone.losses[1]);
+    assert_true(alone.losses[1] == est_metrics_get(metrics, "loss") && alone.losses[7] == alone.losses[1]);
+    assert_ok(est_network_fit(network,
+                              EST_FIT(.arrays = arrays, .validation_arrays = arrays, .batch_size = 8, .epochs = 2,
+                                      .validation_callbacks = EST_HOOKS(&within.hook), .verbose = EST_VERBOSE_NONE),
+                              &history));
+    assert_int_equal(within.batches, 4);
+    assert_true(within.begins == 2 && within.ends == 2);
+    assert_true(within.losses[1] == est_history_value(history, "val_loss", 0));
+    assert_true(within.losses[3] == est_history_value(history, "val_loss", 1) && within.losses[7] == within.losses[3]);
+    est_metrics_free(metrics);
+    est_history_free(history);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
 /* A callback may look at the network in every way, and change neither the training nor the measurement that it is
  * called by: both end as without it. */
 TEST(calls)

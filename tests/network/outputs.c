@@ -120,6 +120,110 @@ TEST(named)
     drop_data(&d);
 }
 
+/* The metrics of an evaluation with these weights. */
+static est_metrics *weighed(const data *d, est_tensor *weights, bool by_output)
+{
+    est_network *network = make(NULL);
+    est_metrics *metrics;
+
+    assert_ok(est_network_compile(
+        network, EST_COMPILE(.weights_by_output = by_output,
+                             .outputs           = EST_COMPILE_OUTPUTS(
+                                           { "kind", .loss = "sparse_categorical_crossentropy" },
+                                           { "price", .loss = "mse", .weighted_metrics = EST_STRINGS("mae") }))));
+    assert_ok(est_network_evaluate(
+        network,
+        EST_NETWORK_EVALUATE(.batch_size = 4, .verbose = EST_VERBOSE_NONE,
+                             .arrays = EST_NAMED_TENSORS({ "x", d->x }, { "kind", d->kind }, { "price", d->price },
+                                                         { "sample_weight", weights })),
+        &metrics));
+    est_network_free(network);
+    return metrics;
+}
+
+/* A column of the sample weights for each output, in the order of compile. */
+TEST(weights_by_output)
+{
+    data         d = make_data();
+    est_tensor  *columns, *of_kind, *of_price;
+    est_metrics *both, *kind, *price;
+    float        pairs[2 * ROWS], kinds[ROWS], prices[ROWS];
+
+    for (int i = 0; i < ROWS; i++) {
+        pairs[2 * i] = kinds[i] = (float)i;
+        pairs[2 * i + 1] = prices[i] = (float)(ROWS - i) / 4;
+    }
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS, 2), pairs, &columns));
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS), kinds, &of_kind));
+    assert_ok(est_tensor_f32(EST_SHAPE(ROWS), prices, &of_price));
+    both  = weighed(&d, columns, true);
+    kind  = weighed(&d, of_kind, true);
+    price = weighed(&d, of_price, false);
+    assert_near(est_metrics_get(both, "kind_loss"), est_metrics_get(kind, "kind_loss"), 1e-6);
+    assert_near(est_metrics_get(both, "price_loss"), est_metrics_get(price, "price_loss"), 1e-6);
+    assert_near(est_metrics_get(both, "price_mae"), est_metrics_get(price, "price_mae"), 1e-6);
+    assert_true(fabs(est_metrics_get(kind, "price_loss") - est_metrics_get(price, "price_loss")) > 0.01);
+    est_metrics_free(both);
+    est_metrics_free(kind);
+    est_metrics_free(price);
+    est_tensor_free(columns);
+    est_tensor_free(of_kind);
+    est_tensor_free(of_price);
+    drop_data(&d);
+}
+
+/* Outputs of which the rows count whose first input is above 0. */
+static est_node masked_heads(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x    = est_network_input_node(inputs, "x");
+    est_node mask = est_greater(est_squeeze(est_slice(x, EST_I64S(0, 0), EST_I64S(-1, 1)), EST_I64S(1)),
+                                est_scalar(graph, EST_F32, 0));
+
+    (void)training, (void)user;
+    return est_outputs(EST_NODES(est_masked(est_dense(x, 1, EST_DENSE(.name = "price")), mask),
+                                 est_softmax(est_dense(x, 3, EST_DENSE(.name = "kind")), -1)));
+}
+
+/* The loss is the mean over those, and metrics ignore the others; the output without a mask has all. */
+TEST(masks)
+{
+    data              d      = make_data();
+    est_named_tensors arrays = EST_NAMED_TENSORS({ "x", d.x }, { "price", d.price }, { "kind", d.kind });
+    const float      *x = est_tensor_data(d.x), *price = est_tensor_data(d.price), *p;
+    double            squares = 0, off = 0, cross = 0;
+    int               n = 0;
+    est_network      *network;
+    est_metrics      *metrics;
+    est_tensor       *out[2];
+
+    assert_ok(
+        est_network_create(masked_heads, EST_NETWORK(.seed = 2, .outputs = EST_STRINGS("price", "kind")), &network));
+    assert_ok(est_network_compile(
+        network,
+        EST_COMPILE(.outputs = EST_COMPILE_OUTPUTS({ "kind", .loss = "sparse_categorical_crossentropy" },
+                                                   { "price", .loss = "mse", .metrics = EST_STRINGS("mae") }))));
+    assert_ok(
+        est_network_evaluate(network, EST_NETWORK_EVALUATE(.arrays = arrays, .verbose = EST_VERBOSE_NONE), &metrics));
+    assert_ok(est_network_predict_outputs(network, EST_NETWORK_PREDICT(.arrays = arrays), out));
+    p = est_tensor_data(out[0]);
+    for (int i = 0; i < ROWS; i++) {
+        cross -= log((double)((const float *)est_tensor_data(out[1]))[3 * i + i * 5 % 3]) / ROWS;
+        if (x[3 * i] <= 0) continue;
+        n++;
+        squares += pow((double)(p[i] - price[i]), 2);
+        off += fabs((double)(p[i] - price[i]));
+    }
+    assert_true(n > 1 && n < ROWS);
+    assert_near(est_metrics_get(metrics, "price_loss"), squares / n, 1e-6);
+    assert_near(est_metrics_get(metrics, "price_mae"), off / n, 1e-6);
+    assert_near(est_metrics_get(metrics, "kind_loss"), cross, 1e-6);
+    assert_ok(est_network_fit(network, EST_FIT(.arrays = arrays, .verbose = EST_VERBOSE_NONE), NULL));
+    for (int i = 0; i < 2; i++) est_tensor_free(out[i]);
+    est_metrics_free(metrics);
+    est_network_free(network);
+    drop_data(&d);
+}
+
 /* One loss for all outputs, and a loss for one of two. */
 TEST(some)
 {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 import numpy as np
 
@@ -20,13 +20,20 @@ from ._world import Variable, current_trace, name_scopes
 
 
 def _plain_shape(shape: Any) -> Any:
+    """A shape as a tuple, or as a node where sizes are known only when it is run."""
     shape = unwrap(shape)
     if isinstance(shape, Node):
-        return shape
-    if isinstance(shape, (int, np.integer)):
-        return (int(shape),)
-    shape = [shape] if np.ndim(shape) == 0 else shape.tolist() if isinstance(shape, np.ndarray) else list(shape)
-    return shape if any(isinstance(dim, Node) for dim in shape) else tuple(int(dim) for dim in shape)
+        return ops.reshape(shape, [-1]) if shape.shape == () else shape
+    if isinstance(shape, np.ndarray):
+        shape = shape.reshape(-1).tolist()
+    elif not isinstance(shape, Iterable):
+        shape = (shape,)
+    sizes = list(shape)
+    node = next((size for size in sizes if isinstance(size, Node)), None)
+    if node is None:
+        return tuple(int(size) for size in sizes)
+    return ops.stack([ops.cast(as_node(size, node.graph, None if isinstance(size, Node) else int32), int32)
+                      for size in sizes])
 
 
 def _filled(shape: Any, value: Any, dtype: Any) -> Any:
@@ -36,8 +43,6 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Any:
         return ops.building_graph().constant(np.full(shape, value, kind.as_numpy_dtype), kind)
     if isinstance(shape, tuple):
         return Tensor(np.full(shape, value, kind.as_numpy_dtype if kind.name != "string" else object), kind)
-    if isinstance(shape, list):
-        shape = ops.stack(shape)
     here()
     return shape.graph.node(lib.est_fill(shape._c, shape.graph.constant(value, kind)._c))
 
@@ -55,8 +60,6 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     """A tensor of that shape, full of one value."""
     if isinstance(value, (Node, Variable)) and default_graph() is not None:
         graph, shape = default_graph(), _plain_shape(dims)
-        if isinstance(shape, list):
-            shape = ops.stack([as_node(dim, graph, int32) for dim in shape])
         shape = shape if isinstance(shape, Node) else graph.constant(np.asarray(shape, np.int32))
         return graph.node(lib.est_fill(shape._c, as_node(unwrap(value), graph)._c))
     value = as_array(unwrap(value))
@@ -94,9 +97,16 @@ def linspace(start: Any, stop: Any, num: int, name: str | None = None, axis: int
     return Tensor(np.linspace(start, array_like(unwrap(stop), start.dtype), int(num), axis=axis).astype(start.dtype))
 
 
-def eye(num_rows: int, num_columns: int | None = None, batch_shape: Any = None, dtype: Any = float32,
-        name: str | None = None) -> Tensor:
+def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32,
+        name: str | None = None) -> Any:
     """Identity matrices."""
+    sizes = [unwrap(size) for size in (num_rows, num_rows if num_columns is None else num_columns)]
+    if any(isinstance(size, Node) for size in sizes):
+        if batch_shape is not None:
+            raise NotImplementedError("eye: batch_shape with a size that is known only when it is run")
+        rows, columns = (range_(ops.cast(size, int32) if isinstance(size, Node) else size) for size in sizes)
+        return eager(ops.cast)(eager(ops.equal)(eager(ops.expand_dims)(rows, 1), columns), dtype)
+    num_rows, num_columns = (int(size) for size in sizes)
     matrix = np.eye(num_rows, num_columns, dtype=as_dtype(dtype).as_numpy_dtype)
     return Tensor(matrix if batch_shape is None else np.broadcast_to(matrix, tuple(batch_shape) + matrix.shape))
 
@@ -105,6 +115,7 @@ def eye(num_rows: int, num_columns: int | None = None, batch_shape: Any = None, 
 def broadcast_to(input: "Tensor", shape: Any) -> Node:  # noqa: A002
     """The tensor repeated to a shape."""
     graph = input.graph
+    shape = _plain_shape(shape)
     shape = shape if isinstance(shape, Node) else graph.constant(np.asarray(shape, np.int32))
     return graph.node(lib.est_broadcast_to(ops._node(input)._c, shape._c))
 
@@ -193,6 +204,25 @@ def in_top_k(targets: "Tensor", predictions: "Tensor", k: int) -> Node:
     """Whether each target class is among the k largest predictions of its row."""
     graph = (targets if isinstance(targets, Node) else predictions).graph
     return graph.node(lib.est_in_top_k(as_node(predictions, graph)._c, as_node(targets, graph)._c, k))
+
+
+def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, weights: Any = None, dtype: Any = int32,
+                     name: str | None = None) -> Any:
+    """How often each class (rows) was predicted as each class (columns)."""
+    rows, columns = (eager(ops.cast)(_column_as_vector(item), "int64") for item in (labels, predictions))
+    if num_classes is None:
+        if isinstance(rows, Node) or isinstance(columns, Node):
+            raise NotImplementedError("confusion_matrix in a function: give num_classes")
+        num_classes = 1 + max((int(item._value.max()) for item in (rows, columns) if item._value.size), default=-1)
+    pairs = eager(ops.stack)([rows, columns], 1)
+    each = eager(ops.ones_like)(rows) if weights is None else weights
+    n = int(num_classes)
+    return scatter_nd(pairs, eager(ops.cast)(each, dtype), (n, n))
+
+
+def _column_as_vector(value: Any) -> Any:
+    value = value if isinstance(value, (Node, Tensor)) else Tensor(unwrap(value))
+    return eager(ops.squeeze)(value, [-1]) if len(value.shape) == 2 and value.shape[1] == 1 else value
 
 
 @eager
@@ -333,7 +363,10 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     if Tout is None or isinstance(Tout, (list, tuple)) and not Tout:
         return None
     if isinstance(Tout, (list, tuple)):
-        return [Tensor(as_array(unwrap(item), dtype)) for item, dtype in zip(result, Tout)]
+        results = result if isinstance(result, (list, tuple)) else [result]  # an array is one result, not its rows
+        if len(results) != len(Tout):
+            raise InvalidArgumentError(f"the function gave {len(results)} results, and Tout has {len(Tout)} dtypes")
+        return [Tensor(as_array(unwrap(item), dtype)) for item, dtype in zip(results, Tout)]
     return Tensor(as_array(unwrap(result), Tout))
 
 

@@ -131,7 +131,7 @@ def _value(value: Any) -> np.ndarray | None:
     return value.value if isinstance(value, Part) else None
 
 
-def _write(root: Any, prefix: str, latest: bool) -> None:
+def write(root: Any, prefix: str, latest: bool) -> None:
     walk, keep, tensors, objects = _Walk(root), Keep(), [], []
     slots = {i: list(walk.slots(i)) for i in range(len(walk.objects))}
     for i, value in enumerate(walk.objects):
@@ -182,7 +182,7 @@ class Restoration:
     def __init__(self, root: Any, path: str):
         self.path = path
         self._checkpoint = weakref.ref(root)
-        self._children = [(name, _reference(child)) for name, child in root._children() if child is not root]
+        self._children = [(name, _reference(child)) for name, child in parts(root) if child is not root]
         self._reader = _files.load_checkpoint(path)
         span = lib.est_checkpoint_saved_objects(self._reader._c)
         self.objects = [_Object(span.data[i]) for i in range(span.n)]
@@ -271,6 +271,16 @@ class Restoration:
             return []
         given = set(self._given.values())
         return [value.name for value in _Walk(root).objects if isinstance(value, Variable) and id(value) not in given]
+
+
+def restored(root: Any, path: str) -> "_Status | None":
+    """Gives the objects below the root what the checkpoint has for them; None: it has no objects."""
+    if lib.est_checkpoint_saved_objects(_files.load_checkpoint(path)._c).n == 0:
+        return None
+    restoration = Restoration(root, path)
+    _world.restorations.append(restoration)
+    restoration.match()
+    return _Status(restoration, root)
 
 
 class _Status:
@@ -380,6 +390,8 @@ class Checkpoint:
         if name not in self._names:
             self._names.append(name)
         self.__dict__[name] = value
+        for restoration in list(_world.restorations):  # what waits for this name
+            restoration.match()
 
     def _children(self) -> list[tuple[str, Any]]:
         found = [] if self._root is None else list(parts(self._root))
@@ -400,14 +412,14 @@ class Checkpoint:
     def write(self, file_prefix: str | os.PathLike, options: Any = None) -> str:
         """Writes a checkpoint of exactly this prefix."""
         prefix = os.fspath(file_prefix)
-        _write(self, prefix, False)
+        write(self, prefix, False)
         return prefix
 
     def save(self, file_prefix: str | os.PathLike, options: Any = None) -> str:
         """Writes the next checkpoint, "<prefix>-1" first, which its directory then names as the latest."""
         counter = self.save_counter.assign_add(1)
         prefix = f"{os.fspath(file_prefix)}-{int(counter)}"
-        _write(self, prefix, False)
+        write(self, prefix, False)
         keep = Keep()
         check(lib.est_checkpoint_mark(keep.string(os.path.dirname(prefix) or "."),
                                       keep.strings([os.path.basename(prefix)]), keep.f64s([]), 0))
@@ -416,13 +428,7 @@ class Checkpoint:
     def read(self, save_path: str | os.PathLike, options: Any = None) -> _Status:
         """Restores what `write` has written. Variables that are made later get their values then."""
         path = os.fspath(save_path)
-        reader = _files.load_checkpoint(path)
-        if lib.est_checkpoint_saved_objects(reader._c).n == 0:
-            return _ByName(self, path)
-        restoration = Restoration(self, path)
-        _world.restorations.append(restoration)
-        restoration.match()
-        return _Status(restoration, self)
+        return restored(self, path) or _ByName(self, path)
 
     def restore(self, save_path: str | os.PathLike | None, options: Any = None) -> _Status:
         """Restores a checkpoint; None: nothing."""
@@ -494,7 +500,7 @@ class CheckpointManager:
         counter = self._checkpoint.save_counter.assign_add(1)
         number = int(counter) if checkpoint_number is None else int(checkpoint_number)
         prefix = f"{self._prefix}-{number}"
-        _write(self._checkpoint, prefix, False)
+        write(self._checkpoint, prefix, False)
         self._kept.pop(prefix, None)
         self._kept[prefix] = time.time()
         self._last_step = step

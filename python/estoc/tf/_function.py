@@ -84,8 +84,45 @@ class ConcreteFunction:
         self.arguments: Any = None  # (positional, named), with specs in place of tensors
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        leaves = _structure.flatten((arguments, {**named}))
-        return self.run(leaves)
+        return self.run(self._leaves_of(arguments, named))
+
+    def _leaves_of(self, arguments: tuple, named: dict) -> list:
+        """The leaves of arguments: tensors for the specs of the trace, and whatever was no tensor there must be equal."""
+        names = [name for name, parameter in self._function._signature.parameters.items()
+                 if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
+        positional, more = self.arguments
+        names = names[:len(positional)] + [f"args_{i}" for i in range(len(names), len(positional))]
+        specs = {**dict(zip(names, positional)), **more}
+        if len(arguments) > len(positional):
+            raise TypeError(f"{self.name} takes {len(positional)} positional arguments, got {len(arguments)}")
+        given = dict(zip(names, arguments))
+        for name, value in named.items():
+            if name not in specs or name in given:
+                raise TypeError(f"{self.name} got an unexpected argument '{name}', or got it twice; it takes "
+                                f"{', '.join(specs)}")
+            given[name] = value
+        missing = [name for name in names + sorted(more) if name not in given and any(
+            isinstance(spec, TensorSpec) for spec in _structure.flatten(specs[name]))]
+        if missing:
+            raise TypeError(f"{self.name} is missing the arguments {', '.join(missing)}")
+        leaves = []
+        for name in names + sorted(more):
+            wanted = _structure.flatten(specs[name])
+            values = _structure.flatten(given[name]) if name in given else wanted
+            if len(values) != len(wanted):
+                raise TypeError(f"{self.name}: '{name}' has {len(values)} parts, and was traced with {len(wanted)}")
+            leaves += [self._leaf(name, value, spec) for value, spec in zip(values, wanted)]
+        return leaves
+
+    def _leaf(self, name: str, value: Any, spec: Any) -> Any:
+        if not isinstance(spec, TensorSpec):
+            if isinstance(spec, (int, float, str, bytes)) and value != spec:
+                raise TypeError(f"{self.name} was traced with {name}={spec!r}; got {value!r}, which needs another trace")
+            return value
+        if isinstance(value, Tensor) and value.dtype != spec.dtype:
+            raise errors.InvalidArgumentError(f"{self.name}: '{name}' is a tensor of {spec.dtype.name}, got "
+                                              f"{value.dtype.name}")
+        return value
 
     @property
     def argument_names(self) -> list[str]:
@@ -460,6 +497,7 @@ class GradientTape:
         self._accessed = watch_accessed_variables
         self._watched: list = []
         self._records: list = []
+        self._seen: list = []  # variables of records that are gone
         self._used = False
         self._traced = False
 
@@ -477,13 +515,15 @@ class GradientTape:
         self._watched += _structure.flatten(tensor)
 
     def watched_variables(self) -> tuple:
-        found = [item for item in self._watched if isinstance(item, Variable)]
-        for record in self._records:
-            found += [leaf for leaf in _structure.flatten((record[1], record[2])) if isinstance(leaf, Variable)]
+        """The variables that recorded calls were given, or that belong to the layers and modules called."""
+        found = [item for item in self._watched + self._seen if isinstance(item, Variable)]
+        for function, positional, named, *_ in self._records if self._accessed else ():
+            found += [leaf for leaf in _structure.flatten((positional, named)) if isinstance(leaf, Variable)]
+            found += getattr(getattr(function, "__self__", None), "trainable_variables", ())
         return tuple({id(item): item for item in found if item.trainable}.values())
 
     def reset(self) -> None:
-        self._records, self._watched = [], []
+        self._records, self._watched, self._seen = [], [], []
 
     def record(self, function: Callable, positional: tuple, named: dict, convert: Callable, result: Any) -> None:
         self._records.append((function, positional, named, convert, result))
@@ -513,8 +553,12 @@ class GradientTape:
                      default_graph() is None else ops.zeros_like(unwrap(source)) if gradient is None else gradient
                      for gradient, source in zip(found, leaves)]
         if not self._persistent:
-            self._records = []
+            self._forget()
         return _structure.pack_as(sources, found)
+
+    def _forget(self) -> None:
+        self._seen = list(self.watched_variables())
+        self._records = []
 
     def _in_graph(self, targets: list, sources: list, given: list | None) -> list:
         graph = default_graph()
@@ -605,7 +649,7 @@ class GradientTape:
             self._persistent = persistent
         self._used = True
         if not persistent:
-            self._records = []
+            self._forget()
         stacked = [None if column[0] is None else Tensor(np.stack([item._value for item in column]).reshape(
             value.shape + tuple(source.shape))) for source, column in zip(leaves, zip(*rows))]
         return _structure.pack_as(sources, stacked)

@@ -18,7 +18,7 @@ from .. import data as _data
 from .. import io as _io
 from .._lib import Keep, c_seed, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
-from ..errors import FailedPreconditionError, OutOfRangeError
+from ..errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from ..graph import Graph, NeedsValue, Node, Shape, as_node
 from . import _structure
 from ._absent import Named, module_getattr
@@ -340,6 +340,8 @@ class Dataset(Named, _data.Dataset):
             return self._map_called(map_func, why)
         finally:
             _Trace.current.pop()
+        if lib.est_global_variables(graph._c).n > 0:
+            return self._map_called(map_func, "it reads variables, which may change")
         result = _values(tuple(result) if isinstance(result, list) else result)
         form = _nest.structure(result)
         _nest.check_dict_keys(form)
@@ -358,7 +360,7 @@ class Dataset(Named, _data.Dataset):
 
         return self._sized(self._then(build, form), lambda n: n)
 
-    def _map_called(self, map_func: Callable, why: NeedsValue) -> "Dataset":
+    def _map_called(self, map_func: Callable, why: Any) -> "Dataset":
         _warn_called(map_func, why)
 
         def call(*element: Any) -> Any:
@@ -406,6 +408,52 @@ class Dataset(Named, _data.Dataset):
         for element in self:
             state = step(state, element)
         return state
+
+    def take_while(self, predicate: Callable, name: str | None = None) -> "Dataset":
+        """The elements before the first for which the function is false."""
+        def rows() -> Iterator[Any]:
+            return itertools.takewhile(lambda row: bool(self._call_with(predicate, row)), _data.DatasetIterator(self))
+
+        return _data.Dataset.from_generator.__func__(Dataset, rows, self.element_spec)
+
+    def scan(self, initial_state: Any, scan_func: Callable, name: str | None = None) -> "Dataset":
+        """scan_func(state, element) gives the next state and an element."""
+        first = _structure.map_structure(lambda leaf: wrap(as_array(unwrap(leaf))), initial_state)
+
+        def rows() -> Iterator[Any]:
+            state = first
+            for row in _data.DatasetIterator(self):
+                state, made = scan_func(state, wrap(row))
+                yield _values(made)
+
+        made = next(rows(), None)
+        if made is None:
+            raise ValueError("the dataset is empty, so that nothing says what the function returns")
+        spec = _nest.map_structure(lambda leaf: TensorSpec(as_array(leaf).shape, as_array(leaf).dtype), made)
+        return self._sized(_data.Dataset.from_generator.__func__(Dataset, rows, spec), lambda n: n)
+
+    def unique(self, name: str | None = None) -> "Dataset":
+        """Every value once, where it is first."""
+        def rows() -> Iterator[Any]:
+            seen: set = set()
+            for row in _data.DatasetIterator(self):
+                key = row if isinstance(row, bytes) else (np.asarray(row).tobytes(), np.shape(row))
+                if key not in seen:
+                    seen.add(key)
+                    yield row
+
+        return _data.Dataset.from_generator.__func__(Dataset, rows, self.element_spec)
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """The element of a dataset of one."""
+        found = list(itertools.islice(iter(self), 2))
+        if len(found) != 1:
+            raise InvalidArgumentError("Dataset was empty." if not found else "Dataset had more than one element.")
+        return found[0]
+
+    @staticmethod
+    def _call_with(function: Callable, row: Any) -> Any:
+        return function(*map(wrap, row)) if isinstance(row, tuple) else function(wrap(row))
 
     def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False,
                name: str | None = None) -> "Windows":

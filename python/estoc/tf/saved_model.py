@@ -44,7 +44,7 @@ def _functions_of(obj: _Any) -> dict[str, _Traced]:
     for owner in reversed(type(obj).__mro__):
         found.update({name: getattr(obj, name) for name, value in vars(owner).items() if isinstance(value, _Traced)})
     found.update({name: value for name, value in vars(obj).items() if isinstance(value, _Traced)})
-    return found
+    return {name: function for name, function in found.items() if function._is_users}  # layers have some of their own
 
 
 def _concretes_of(function: _Traced) -> list[_ConcreteFunction]:

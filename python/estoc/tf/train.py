@@ -64,6 +64,20 @@ class Feature:
         self.int64_list = int64_list if int64_list is not None else Int64List()
         self._given = given[0] if given else None
 
+    def WhichOneof(self, oneof: str) -> str | None:  # noqa: N802 - protobuf's name
+        """The name of the list that has values; None: none has."""
+        if oneof != "kind":
+            raise ValueError(f"a Feature has the oneof \"kind\", not {oneof!r}")
+        lists = ("bytes_list", "float_list", "int64_list")
+        return next((name for name in lists if getattr(self, name).value or getattr(self, name) is self._given), None)
+
+    def __str__(self) -> str:
+        """The text of the message."""
+        name = self.WhichOneof("kind")
+        values = [] if name is None else getattr(self, name).value
+        lines = [f"  value: {_text_of(value)}\n" for value in values]
+        return "" if name is None else f"{name} {{\n{''.join(lines)}}}\n"
+
     def _array(self) -> _Any:
         filled = [item for item in (self.bytes_list, self.float_list, self.int64_list) if item.value]
         if len(filled) > 1:
@@ -89,6 +103,17 @@ class Feature:
             if message[:2] == b"\n\0":
                 message = message[2:]
         return message
+
+
+def _text_of(value: _Any) -> str:
+    """A value as texts of messages have it: floats in 6 or 9 digits, bytes with escapes."""
+    if isinstance(value, (bytes, bytearray)):
+        named = {9: "\\t", 10: "\\n", 13: "\\r", 34: "\\\"", 39: "\\'", 92: "\\\\"}
+        return '"' + "".join(named.get(byte, chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in value) + '"'
+    if isinstance(value, (float, _np.floating)):
+        short = f"{value:.6g}"
+        return short if _np.float32(short) == _np.float32(value) else f"{_np.float32(value):.9g}"
+    return str(int(value))
 
 
 def _varint(data: bytes, at: int) -> "tuple[int, int]":

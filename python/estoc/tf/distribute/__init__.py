@@ -134,7 +134,7 @@ class _Run:
         self.results: list = [None] * count
         self.merge_arguments: list = [None] * count
         self.merged: _Any = None
-        self.scopes = list(_world.strategies())
+        self.scopes = [*_world.strategies(), strategy]  # also where strategy.run is called outside of its scope
         self.keep: list = []
 
 

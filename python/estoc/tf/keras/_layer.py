@@ -152,12 +152,17 @@ class _Calling:
     def __init__(self, training: Any):
         self.training = training
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> bool:
+        """Whether this call is the outermost one."""
         self.before = _context.__dict__.get("training")
         _context.training = self.training
+        depth = _context.__dict__.get("depth", 0)
+        _context.depth = depth + 1
+        return depth == 0
 
     def __exit__(self, *exception: Any) -> None:
         _context.training = self.before
+        _context.depth -= 1
 
 
 def is_training() -> bool:
@@ -199,6 +204,7 @@ class Layer(Recorded, Named):
         d = self.__dict__
         d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
         d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
+        d["_open"] = {}  # attributes that may get more of them: lists and dicts, with their sizes
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
         d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
@@ -238,16 +244,55 @@ class Layer(Recorded, Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
-        self._tracked.pop(key, None)
-        for leaf in _structure.flatten(value):
-            if isinstance(leaf, (Layer, Variable)) and leaf is not self:
-                self._tracked[key] = value
-            if isinstance(leaf, Layer) and leaf is not self and not any(leaf is item for item in self._layers):
-                from .metrics import Metric
-                (self._own_metrics if isinstance(leaf, Metric) else self._layers).append(leaf)
-            elif isinstance(leaf, Variable) and not any(leaf is item for item in self._own_weights):
-                self._own_weights.append(leaf)
         self.__dict__[key] = value
+        self._open.pop(key, None)
+        if isinstance(value, (list, dict)):
+            self._tracked.setdefault(key, value)  # its place among the attributes, also while it is empty
+            self._open[key] = -1
+        elif not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
+            self._tracked.pop(key, None)
+            return
+        self._tracked[key] = value
+        self._find(key)
+
+    def _find(self, key: str) -> bool:
+        """Finds layers and variables of an attribute, which a list may have got since; whether there was a new one."""
+        from .metrics import Metric
+        d, found = self.__dict__, False
+        try:
+            leaves = _structure.flatten(self._tracked[key])
+        except TypeError:  # keys of a dict without an order
+            return False
+        for leaf in leaves:
+            if leaf is self or not isinstance(leaf, (Layer, Variable)):
+                continue
+            kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
+            if not any(leaf is item for item in d[kind]):
+                d[kind].append(leaf)
+                found = True
+        return found
+
+    def _known(self, kind: str) -> list:
+        """Layers, variables or metrics, with those that lists and dicts among the attributes have got since."""
+        d, found = self.__dict__, False
+        for key, size in d["_open"].items():
+            value = d["_tracked"][key]
+            now = len(value) if not any(isinstance(item, (list, dict, tuple)) for item in (
+                value.values() if isinstance(value, dict) else value)) else -1
+            if now < 0 or now != size:
+                d["_open"][key] = now
+                found = self._find(key) or found
+        if found and self._in_order_of_attributes:
+            places = {id(leaf): i for i, leaf in enumerate(
+                leaf for value in d["_tracked"].values() for leaf in _structure.flatten(value))}
+            for name in ("_layers", "_own_weights"):
+                d[name].sort(key=lambda item: places.get(id(item), len(places)))
+        return d[kind]
+
+    _in_order_of_attributes = True
+    _layers = property(lambda self: self._known("_layers"))
+    _own_weights = property(lambda self: self._known("_own_weights"))
+    _own_metrics = property(lambda self: self._known("_own_metrics"))
 
     name = property(lambda self: self._name)
     dtype = property(lambda self: self._dtype.name)
@@ -329,6 +374,9 @@ class Layer(Recorded, Named):
 
     def _ensure_built(self) -> None:
         """Makes the variables, if the shape of the input is known."""
+        sequence = self.__dict__.get("_in_sequence")
+        if default_graph() is None and not self.built and sequence is not None and sequence() is not None:
+            sequence()._ensure_built()
         world = self._world_now() if "_symbolic" in self.__dict__ and default_graph() is None else None
         if world is None or world.graph in self._made_in or self._collect(world.graph):
             return
@@ -421,7 +469,10 @@ class Layer(Recorded, Named):
         """What tf.train.Checkpoint knows of this layer, by name: attributes, and variables by the names of
         add_weight."""
         from .metrics import Metric
-        found = [(key, value) for key, value in self._tracked.items() if not isinstance(value, Metric)]
+        from .._checkpoint import is_trackable
+        self._known("_layers")
+        found = [(key, value) for key, value in self._tracked.items() if not isinstance(value, Metric) and
+                 is_trackable(value)]
         known = {id(value) for _, value in found}
         for variable in self._own_weights:
             name = variable._shown.rsplit(":", 1)[0].rsplit("/", 1)[-1]
@@ -455,27 +506,42 @@ class Layer(Recorded, Named):
 
     @property
     def losses(self) -> list:
-        """Of regularizers, and of add_loss in the last call: in a trace nodes of it."""
+        """Of add_loss in the last call, and of regularizers: in a trace nodes of it, else values, which a tape that
+        records can go back from."""
         trace = current_trace()
-        if trace is None:
-            return self._losses_now()
-        found = self._losses_in(trace.graph, trace)
-        for layer in self._flat_layers():
-            found += layer._losses_in(trace.graph, trace)
-        return found
+        found = [loss for layer in [self] + self._flat_layers() for loss in (
+            layer.__dict__.get("_losses_now", ()) if trace is None else layer._losses.get(trace.graph, ()))]
+        if trace is not None:
+            return found + self._cost_nodes()
+        function = self.__dict__.get("_cost_function")
+        if function is None:
+            function = self.__dict__["_cost_function"] = Function(self._cost_nodes)
+        costs = function.concrete((), {}, self._world_now())[0].run([])
+        for tape in tapes():
+            tape.record(self._cost_nodes, (), {}, None, costs)
+        return found + costs
 
-    def _losses_in(self, graph: Graph, trace: Any) -> list:
-        found = list(self._losses.get(graph, ())) if self._scoped else []
-        for variable, cost in self._costs(graph):
-            found.append(cost(variable._as_node(graph)))
-        return found
+    def _cost_nodes(self) -> list:
+        """What regularizers give, in the trace."""
+        graph = current_trace().graph
+        return [cost(variable._as_node(graph)) for layer in [self] + self._flat_layers()
+                for variable, cost in layer._costs(graph)]
 
     def _costs(self, graph: Graph) -> list:
         """Regularizers of variables: (variable, function of its value)."""
         return []
 
-    def _losses_now(self) -> list:
-        return list(Function(lambda: self.losses)())
+    def _noting(self, masks: list | None, *args: Any, **named: Any) -> tuple:
+        """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), and the masks of the
+        result."""
+        graph = default_graph()
+        for leaf, mask in zip(_structure.flatten(args[0]) if masks else (), masks or ()):
+            if mask is not None and isinstance(leaf, Node):
+                graph.masks[_place(leaf)] = as_node(unwrap(mask), graph)
+        result = self._in_graph(*args, **named)
+        made = [graph.masks.get(_place(leaf)) for leaf in _structure.flatten(result)] if graph.masks else []
+        return (result, [(layer, layer._losses[graph]) for layer in [self] + self._flat_layers()
+                         if layer._losses.get(graph)], made if any(mask is not None for mask in made) else [])
 
     # --- calling ---
 
@@ -494,12 +560,25 @@ class Layer(Recorded, Named):
         if default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
             return self._in_graph(*args, **named)
         if self._eager_call is None:
-            self.__dict__["_eager_call"] = Function(self._in_graph)
-        concrete, flat = self._eager_call.concrete(*_values(args, named), world=self._world_now())
+            self.__dict__["_eager_call"] = Function(self._noting)
+        masks = [getattr(leaf, "_keras_mask", None) for leaf in _structure.flatten(args[0])] if args else []
+        masks = masks if any(mask is not None for mask in masks) else None
+        values, more = _values(args, named)
+        concrete, flat = self._eager_call.concrete((masks, *values), more, world=self._world_now())
         result = concrete.run(flat)
         for tape in tapes():
-            tape.record(self._in_graph, args, named, None, result)
-        return result
+            tape.record(self._noting, (masks, *args), named, None, result)
+        value, losses, made = result
+        for leaf, mask in zip(_structure.flatten(value) if made else (), made):
+            if mask is not None and type(leaf) is Tensor:
+                leaf._keras_mask = mask
+        if losses or self.__dict__.get("_has_losses"):
+            self.__dict__["_has_losses"] = True
+            for layer in [self] + self._flat_layers():
+                layer.__dict__["_losses_now"] = ()
+            for layer, values in losses:
+                layer.__dict__["_losses_now"] = values
+        return value
 
     def _in_graph(self, *args: Any, **named: Any) -> Any:
         """The call in the graph of its inputs, or the default one."""
@@ -510,7 +589,10 @@ class Layer(Recorded, Named):
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
         before = updates_of(graph)
         mask = self._mask_of(graph, args, named)
-        with _Calling(training):
+        with _Calling(training) as outermost:
+            if outermost:
+                for layer in [self] + self._flat_layers():
+                    layer._losses.pop(graph, None)
             result = self._call_in(graph, args, named, bool(training))
         graph.check()
         if mask is not None or type(self).compute_mask is not Layer.compute_mask:
@@ -588,7 +670,6 @@ class Layer(Recorded, Named):
             named = {**named, "training": training}
         elif "training" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             named = {key: value for key, value in named.items() if key != "training"}
-        self._losses.pop(graph, None)
         return self.call(*args, **named)
 
     # --- description ---
@@ -668,7 +749,17 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
     if args and isinstance(args[0], (list, int, float)) and not isinstance(args[0], bool) and not any(
             isinstance(leaf, (Tensor, np.ndarray, Variable)) for leaf in _structure.flatten(args[0])):
         args = (Tensor(_floats(args[0])),) + args[1:]
-    return _structure.map_structure(one, (args, named))
+    return _structure.map_structure(one, (tuple(map(_texts, args)), named))
+
+
+def _texts(value: Any) -> Any:
+    """Lists of texts as tensors, also within tuples and dicts."""
+    if isinstance(value, dict):
+        return {key: _texts(item) for key, item in value.items()}
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map(_texts, value))
+    leaves = _structure.flatten(value) if isinstance(value, list) else ()
+    return Tensor(value) if leaves and all(isinstance(leaf, (str, bytes)) for leaf in leaves) else value
 
 
 # --- layers of the C library ------------------------------------------------------------------------------------------
@@ -736,6 +827,9 @@ class NativeLayer(Layer):
             raise
         if graph not in self._in_graphs:
             made_now = new_variables(graph, getattr(graph, "world", None), before)
+            if made_now and not self._trainable and getattr(graph, "world", None) is not None:
+                for variable, trainable in zip(made_now, self._trainable_ones(inputs)):
+                    variable._trainable = trainable
             for variable in made_now:  # the scope of the graph may have a number more
                 parts = variable._name.split("/")
                 at = max((i for i, part in enumerate(parts) if re.fullmatch(re.escape(self._name) + r"(_\d+)?", part)),
@@ -745,6 +839,16 @@ class NativeLayer(Layer):
         self.__dict__["built"] = True
         result = Node(graph, result)
         return result if self._after is None else self._after(result)
+
+    def _trainable_ones(self, inputs: list) -> list[bool]:
+        """Which of its variables are trainable when the layer is not frozen: those of a trial that nobody runs."""
+        trial, keep = Graph(), Keep()
+        nodes = [trial.placeholder(None, node.dtype, node.shape)._c for node in inputs]
+        lib.est_layer_set_trainable(self._layer(), True)
+        lib.est_layer_call_with(self._layer(), keep.span("est_nodes", "est_node", nodes), keep.options("est_call_options"))
+        lib.est_layer_set_trainable(self._layer(), False)
+        trial.check()
+        return [variable.trainable for variable in new_variables(trial, None, 0)]
 
     _object_names: dict = {}  # first parts of names of variables, and what Keras calls these objects
 

@@ -9,10 +9,10 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ... import _nest
+from ... import _frames, _nest
 from ... import data as _data
 from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, text
-from ..._tensor import as_dtype, c_shape, take_tensor, to_array, to_tensor
+from ..._tensor import as_array, as_dtype, c_shape, take_tensor, to_array, to_tensor
 from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import unwrap
@@ -216,10 +216,9 @@ class Network:
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
-        if training and any((leaf._c.id, leaf._c.output) in graph.masks for leaf in leaves):
-            raise NotImplementedError(f"{model.name}: the output has a mask (mask_zero, Masking), with which Keras "
-                                      "weighs the loss of each step; that does not exist yet: leave the mask out, and give "
-                                      "sample_weight")
+        masks = [graph.masks.get((leaf._c.id, leaf._c.output)) for leaf in leaves]
+        leaves = [leaf if mask is None else Node(graph, lib.est_masked(leaf._c, mask._c))
+                  for leaf, mask in zip(leaves, masks)]
         for layer in [model] + model._flat_layers():
             for loss in layer._losses.pop(graph, ()):
                 lib.est_add_loss(as_node(unwrap(loss), graph)._c)
@@ -331,7 +330,7 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
     x = model._given(x)
     if isinstance(x, _data.Dataset):
         return _rows_of_dataset(model, x, y)
-    x = _plain(x)
+    x = _plain(columns(x))
     leaves, names = model._flat_inputs(x)
     rows = Rows(names)
     wanted = _wanted(model)
@@ -352,16 +351,34 @@ def rows_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Row
             if value is not None:
                 array = np.asarray(_plain(value))
                 rows.arrays.append((label, array.astype(np.float32) if array.dtype == np.float64 else array))
-    if isinstance(sample_weight, dict) or isinstance(sample_weight, (list, tuple)) and any(
-            hasattr(item, "shape") for item in sample_weight):
-        raise NotImplementedError("sample weights are those of all outputs: one array")
     if sample_weight is not None:
+        if several:
+            sample_weight = _weight_columns(model, outputs, sample_weight, len(rows.arrays[0][1]))
         rows.arrays.append((weight, np.asarray(_plain(sample_weight), np.float32)))
     sizes = {array.shape[0] for _, array in rows.arrays}
     if len(sizes) > 1:
         raise ValueError(f"Data cardinality is ambiguous: {', '.join(f'{n}: {a.shape[0]}' for n, a in rows.arrays)}. "
                          "Make sure all arrays contain the same number of samples.")
     return rows
+
+
+def _weight_columns(model: Any, outputs: Sequence[str], given: Any, rows: int) -> np.ndarray:
+    """Sample weights of several outputs, a column for each that is trained."""
+    trained = model._trained_outputs(outputs)
+    by_name = isinstance(given, dict) or isinstance(given, (list, tuple)) and any(
+        item is None or hasattr(item, "shape") or isinstance(item, (list, tuple)) for item in given)
+    parts = by_output(model, outputs, given, "sample_weight") if by_name else [given] * len(outputs)
+    kept = [np.ones(rows, np.float32) if part is None else np.asarray(_plain(part), np.float32)
+            for part, is_trained in zip(parts, trained) if is_trained]
+    flat = [part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part for part in kept]
+    if any(part.ndim != 1 for part in flat):
+        raise NotImplementedError("sample weights of several outputs: one weight an example")
+    return np.stack(flat, 1)
+
+
+def columns(value: Any) -> Any:
+    """Columns of tables as matrices of one column, as Keras has them."""
+    return _structure.map_structure(lambda leaf: as_array(leaf)[:, None] if _frames.is_column(leaf) else leaf, value)
 
 
 def _wanted(model: Any) -> dict[str, tuple]:
@@ -385,7 +402,6 @@ def _as_wanted(array: np.ndarray, wanted: tuple | None) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    from ..._tensor import as_array
     if isinstance(value, (dict, tuple)):
         return _structure.map_structure(lambda leaf: as_array(unwrap(leaf)), value)
     if isinstance(value, list) and any(hasattr(item, "shape") for item in value):
@@ -407,7 +423,7 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
     for position, name in zip(order, names):
         new[own[position]] = name
     shapes, wanted = dataset._shapes(), _wanted(model)
-    rows = Rows(names)
+    rows, stacked = Rows(names), None
     if len(parts) > 1:
         several = len(_nest.flatten(parts[1])) > 1 or isinstance(parts[1], dict)
         if several:
@@ -423,14 +439,26 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
             if place is not None:
                 new[own[place]] = label
         if len(parts) > 2:
-            if len(_nest.flatten(parts[2])) != 1:
-                raise NotImplementedError("sample weights are those of all outputs: one component")
-            new[own[n_x + len(_nest.flatten(parts[1]))]] = weight
+            n_weights, first = len(_nest.flatten(parts[2])), n_x + len(_nest.flatten(parts[1]))
+            if n_weights != 1 and not several:
+                raise NotImplementedError("sample weights of one output are one component")
+            if n_weights == 1 and not isinstance(parts[2], dict):
+                places = [first] * len(outputs)
+            else:
+                places = by_output(model, outputs, _nest.pack(parts[2], list(range(first, first + n_weights))),
+                                   "sample_weight")
+            if several:
+                trained = model._trained_outputs(outputs)
+                weights = [None if place is None else own[place] for place, kept in zip(places, trained) if kept]
+                stacked = (weight, weights)
+            else:
+                new[own[first]] = weight
 
     def build(stage: Any) -> Any:
-        return _converted(dataset._chain(stage), new, shapes, wanted)
+        return _converted(dataset._chain(stage), new, shapes, wanted, stacked)
 
-    adapted = type(dataset)(build, {name: _nest.LEAF for name in new.values()}, (dataset,))
+    results = list(new.values()) + ([] if stacked is None else [stacked[0]])
+    adapted = type(dataset)(build, {name: _nest.LEAF for name in results}, (dataset,))
     pointer, keep = adapted._finish(dataset._turns)
     dataset._turns += 1
     rows.dataset = owned(pointer, "est_dataset_free", parents=(keep, dataset, adapted))
@@ -444,10 +472,14 @@ def _number(form: Any) -> Any:
     return _nest.pack(form, flat)
 
 
-def _converted(chain: Any, new: dict, shapes: dict, wanted: dict) -> Any:
-    """Other names, float32 in place of float64, and the ranks of inputs that the model knows."""
+def _converted(chain: Any, new: dict, shapes: dict, wanted: dict, stacked: tuple | None = None) -> Any:
+    """Other names, float32 in place of float64, the ranks of inputs that the model knows, and the weights of several
+    outputs as columns of one component."""
+    from ... import ops
     graph, keep, results = Graph(), Keep(), []
-    nodes = [(old, graph.placeholder(None, *shapes[old])) for old in new]
+    taken = list(new) + [old for old in dict.fromkeys(() if stacked is None else stacked[1]) if old is not None]
+    given = {old: graph.placeholder(None, *shapes[old]) for old in taken}
+    nodes = [(old, given[old]) for old in new]
     changed = any(old != name for old, name in new.items()) or len(new) != len(shapes)
     for old, node in nodes:
         name, result = new[old], node._c
@@ -462,8 +494,18 @@ def _converted(chain: Any, new: dict, shapes: dict, wanted: dict) -> Any:
         elif shape is not None and want is not None and len(shape) == len(want) + 1 and shape[-1] == 1:
             result, changed = lib.est_squeeze(result, keep.i64s([-1])), True
         results.append((name, Node(graph, result)))
-    if not changed:
+    if stacked is not None:
+        parts = [None if old is None else ops.cast(given[old], "float32") for old in stacked[1]]
+        if any(part is not None and part.shape is not None and len(part.shape) != 1 and part.shape[1:] != (1,) for part in parts):
+            raise NotImplementedError("sample weights of several outputs: one weight an example")
+        flat = [part if part is None else ops.reshape(part, [-1]) for part in parts]
+        like = next((part for part in flat if part is not None), None)
+        one = ops.ones_like(like) if like is not None else None
+        results.append((stacked[0], ops.stack([one if part is None else part for part in flat], 1)))
+        graph.check()
+    elif not changed:
         return chain
+    nodes = list(given.items())
     return lib.est_dataset_map_graph(chain, _data._named_nodes(keep, nodes), _data._named_nodes(keep, results), NULL)
 
 

@@ -22,6 +22,8 @@ from .. import _structure
 from .._absent import Named as _Named
 from .._absent import module_getattr as _module_getattr
 
+_OF_TESTS = ("on_test_begin", "on_test_batch_begin", "on_test_batch_end", "on_test_end")
+_OF_PREDICTIONS = ("on_predict_begin", "on_predict_batch_begin", "on_predict_batch_end", "on_predict_end")
 _AFTER_CREATE, _BEFORE_RUN, _AFTER_RUN, _END, _EPOCH_BEGIN, _EPOCH_END = 1, 2, 3, 4, 5, 6
 
 
@@ -100,10 +102,37 @@ class Callback(_Named):
 def _warn_of_tests(callbacks: _Any) -> None:
     """The validation of a fit is an evaluation within C."""
     for callback in _structure.flatten(callbacks) if callbacks is not None else ():
-        if isinstance(callback, Callback) and callback._overrides("on_test_begin", "on_test_batch_begin",
-                                                                  "on_test_batch_end", "on_test_end"):
-            _warnings.warn(f"fit does not call on_test_begin and the like of {type(callback).__name__} for its "
-                           "validation data; evaluate does")
+        if isinstance(callback, Callback) and callback._overrides(*_OF_TESTS):
+            _warnings.warn(f"a fit of several tasks does not call on_test_begin and the like of "
+                           f"{type(callback).__name__} for its validation data; evaluate does")
+
+
+class _Counter(Callback):
+    """How many batches a loop of Python has run."""
+
+    batches = 0
+
+    def on_test_batch_begin(self, batch: int, logs: dict | None = None) -> None: ...
+
+    def on_test_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self.batches = batch + 1
+
+
+def _around(callbacks: list, begins: list, ends: list) -> tuple[_Callable, _Callable]:
+    """begin(n) and end(n, logs) of batches in Python's loops, for the callbacks that override these methods."""
+    first = [callback for callback in callbacks if callback._overrides(*begins)]
+    last = [callback for callback in callbacks if callback._overrides(*ends)]
+
+    def begin(n: int) -> None:
+        for callback in first:
+            getattr(callback, begins[0])(n, {})
+
+    def end(n: int, logs: dict) -> None:
+        for callback in last:
+            getattr(callback, ends[0])(n, {name: value if isinstance(value, (_np.ndarray, list, tuple, dict)) else
+                                           float(value) for name, value in logs.items()})
+
+    return begin, end
 
 
 class _Events:
@@ -134,6 +163,7 @@ class _Events:
     def begin(self, loop: _Any) -> None: ...
 
     def after_create_session(self, loop: _Any) -> None:
+        self.batch = 0
         self._call(loop, "on_test_begin" if self.test else "on_train_begin", {})
 
     def epoch_begin(self, loop: _Any) -> None:
@@ -151,7 +181,7 @@ class _Events:
         self._with_logs(loop, "on_epoch_end", int(_lib.est_loop_epoch(loop._c)))
 
     def end(self, loop: _Any) -> None:
-        self._call(loop, "on_test_end" if self.test else "on_train_end", {})
+        self._call(loop, "on_test_end" if self.test else "on_train_end", self._logs(loop))
 
 
 class _Progress:

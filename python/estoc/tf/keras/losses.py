@@ -18,6 +18,7 @@ from ...graph import as_node as _as_node
 from .._absent import module_getattr as _module_getattr
 from ._recorded import Recorded as _Recorded
 from .._eager import dispatch as _dispatch
+from .._eager import eager as _eager
 from .._eager import unwrap as _unwrap
 from ..._tensor import as_array as _as_array
 
@@ -50,6 +51,10 @@ def _aligned(labels: _Any, predictions: _Any) -> tuple[_Node, _Node]:
         elif len(b) == len(a) + 1 and b[-1] == 1 and len(a) > 1:
             predictions = _ops.squeeze(predictions, -1)
     return labels, predictions
+
+
+_cast, _expand_dims, _sum, _ones_like = (_eager(function) for function in (
+    _ops.cast, _ops.expand_dims, _ops.reduce_sum, _ops.ones_like))
 
 
 def _are_vectors(labels: _Node, predictions: _Node) -> bool:
@@ -109,18 +114,44 @@ class _Reduced:
 
     _made: dict[_Any, "_Reduced"] = {}
 
-    def __init__(self, each: _Callable, reduction: str):
-        self.each, self.reduction = each, reduction
+    def __init__(self, each: _Callable, reduction: str, by_mask: bool):
+        self.each, self.reduction, self.by_mask = each, reduction, by_mask
 
     @classmethod
-    def of(cls, each: _Callable, reduction: str) -> "_Reduced":
-        key = (each, reduction)
+    def of(cls, each: _Callable, reduction: str, by_mask: bool = True) -> "_Reduced":
+        key = (each, reduction, by_mask)
         if key not in cls._made:
-            cls._made[key] = cls(each, reduction)
+            cls._made[key] = cls(each, reduction, by_mask)
         return cls._made[key]
 
     def __call__(self, labels: _Any, predictions: _Any, weights: _Any = None) -> _Node:
-        return _reduced(self.each(labels, predictions), weights, self.reduction)
+        mask = _mask_of(predictions) if self.by_mask else None
+        if mask is None:
+            return _reduced(self.each(labels, predictions), weights, self.reduction)
+        return _reduced(self.each(labels, predictions), _times(mask, weights), self.reduction) * _share(
+            mask, self.reduction)
+
+
+def _mask_of(y_pred: _Any) -> _Any:
+    """The mask that layers have given an output, as numbers; None: there is none."""
+    if isinstance(y_pred, _Node):
+        mask = y_pred.graph.masks.get((y_pred._c.id, y_pred._c.output))
+        return None if mask is None else _ops.cast(mask, "float32")
+    mask = getattr(y_pred, "_keras_mask", None)
+    return None if mask is None else _cast(mask, "float32")
+
+
+def _times(mask: _Any, weights: _Any) -> _Any:
+    """The mask times the weights of examples or steps."""
+    if weights is None:
+        return mask
+    weights = _cast(weights, "float32")
+    return mask * (weights if len(weights.shape) == len(mask.shape) else _expand_dims(weights, -1))
+
+
+def _share(mask: _Any, reduction: str) -> _Any:
+    """Makes a mean over all values one over those that count."""
+    return 1.0 if reduction in ("sum", "none") else _sum(_ones_like(mask)) / _sum(mask)
 
 
 class Loss(_Recorded):
@@ -146,8 +177,12 @@ class Loss(_Recorded):
         return self._own_each
 
     def __call__(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> _Any:
+        mask = None if isinstance(y_pred, _Node) else _mask_of(y_pred)
+        if mask is not None:
+            sample_weight = _times(mask, sample_weight)
         arguments = (y_true, y_pred) if sample_weight is None else (y_true, y_pred, sample_weight)
-        return _dispatch(_Reduced.of(self._values(), self.reduction), arguments, {}, _convert)
+        loss = _dispatch(_Reduced.of(self._values(), self.reduction, mask is None), arguments, {}, _convert)
+        return loss if mask is None else loss * _share(mask, self.reduction)
 
     def get_config(self) -> dict:
         return {"reduction": self.reduction, "name": self.name}

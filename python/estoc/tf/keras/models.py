@@ -16,6 +16,7 @@ import warnings as _warnings
 import numpy as _np
 
 from ... import data as _data
+from ...checkpoint import load_checkpoint as _load_checkpoint
 from ... import ops as _ops
 from ..._lib import NULL as _NULL
 from ..._lib import Keep as _Keep
@@ -25,6 +26,7 @@ from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import owned as _owned
 from ..._lib import text as _text
+from ..._tensor import as_dtype as _as_dtype
 from ..._tensor import float32 as _float32
 from ..._tensor import take_tensor as _take_tensor
 from ..._tensor import to_array as _to_array
@@ -34,7 +36,11 @@ from ...graph import default_graph as _default_graph
 from .. import _structure
 from .._absent import module_getattr as _module_getattr
 from .._checkpoint import Checkpoint as _Checkpoint
+from .._checkpoint import restored as _restored
+from .._checkpoint import write as _write_checkpoint
 from .._eager import eager as _eager
+from .._eager import TensorShape as _TensorShape
+from .._eager import unwrap as _unwrap
 from .._function import Function as _Function
 from .._function import GradientTape as _GradientTape
 from .._world import _seed
@@ -51,10 +57,12 @@ from ._layer import Input as _Input
 from ._layer import InputLayer as _InputLayer
 from ._layer import KerasTensor as _KerasTensor
 from ._layer import Layer as _Layer
+from ._layer import NativeLayer as _NativeLayer
 from ._layer import build_in as _build_in
 from ._layer import unique_name as _unique_name
 from ._network import Network as _Network
 from ._network import by_output as _by_output
+from ._network import columns as _columns
 from ._network import labels_of as _labels_of
 from ._network import metrics_of as _metrics_of
 from ._network import rows_of as _rows_of
@@ -88,6 +96,49 @@ class _Fit:
             model._give_rate(self.rate)
         if self.trains and model.stop_training:
             _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
+
+
+def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
+    """A dataset of the batches of a keras.utils.Sequence or a generator; others stay."""
+    from ..data import Dataset
+    from .utils import Sequence
+    is_sequence = isinstance(x, Sequence)
+    if not is_sequence and not (hasattr(x, "__next__") and not hasattr(x, "element_spec")):
+        return x
+
+    def plain(batch: _Any) -> _Any:
+        parts = tuple(part for part in batch if part is not None) if isinstance(batch, tuple) else (batch,)
+        parts = tuple(tuple(part) if isinstance(part, list) else part for part in parts)  # several inputs or outputs
+        return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), parts if len(parts) > 1 else parts[0])
+
+    first = plain(x[0] if is_sequence else next(x))
+
+    def batches() -> _Any:
+        if not is_sequence:
+            yield first
+            yield from (plain(batch) for batch in x)
+            return
+        for index in _np.random.permutation(len(x)) if shuffle else range(len(x)):
+            yield plain(x[int(index)])
+        x.on_epoch_end()
+
+    spec = _structure.map_structure(
+        lambda leaf: _data.TensorSpec((None, *leaf.shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype), first)
+    dataset = Dataset.from_generator(batches, output_signature=spec)
+    if is_sequence:
+        dataset._count = len(x)
+    return dataset
+
+
+class _Validation(_Fit):
+    """The validation within a fit: a callback that wants to stop is heard after the epoch."""
+
+    def before(self, loop: _Any) -> None: ...
+
+    def after(self, loop: _Any) -> None:
+        if not self.model._world_now().is_remote:
+            self.model._network.take()
+            self.model._world_now().trained.add(self.model._network)
 
 
 def _only_hints(function: str, named: dict) -> None:
@@ -162,6 +213,11 @@ class Model(_Layer):
             return [_text(_lib.est_network_metric(self._network._c, i))
                     for i in range(_lib.est_network_metrics(self._network._c))]
         return [metric.name for metric in self.metrics]
+
+    def _collect(self, graph: _Graph) -> list:
+        """As Layer has it, and those of the model itself come last, as in Keras."""
+        found = [variable for layer in self._layers for variable in layer._collect(graph)] + list(self._own_weights)
+        return list({id(variable): variable for variable in found}.values())
 
     def _ordered_weights(self) -> list:
         """Layer by layer."""
@@ -271,7 +327,9 @@ class Model(_Layer):
         self.__dict__["built"] = True
 
     def _build_and_call(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
-        self.__dict__["built"] = True  # build(input_shape) of a model calls it
+        was_built, self.__dict__["built"] = self.built, True  # build(input_shape) of Model calls it
+        if not was_built and args and type(self).build not in (Model.build, Functional.build, Sequential.build):
+            self.build(_shapes(args[0]))
         return super()._build_and_call(graph, args, named, training)
 
     # --- compiling ---
@@ -311,12 +369,19 @@ class Model(_Layer):
         elif len(members) == 1:
             shared = {key: value for key, value in members[0].items() if key not in ("output", "loss_weight")}
         else:
-            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained)}
+            shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained),
+                      "weights_by_output": True}
         _check(_lib.est_network_compile(network._c, keep.options(
             "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
         network._keep.append((keep, compiled))
         network.optimizer = self.optimizer
         self.optimizer._compiled.add(network)
+
+    def _trained_outputs(self, outputs: _Sequence[str]) -> list[bool]:
+        """Which of the outputs have a loss."""
+        if self._compiled is None:
+            return [True] * len(outputs)
+        return [loss is not None for loss in self._compiled.losses(self, list(outputs))]
 
     def _need_compiled(self) -> None:
         if self._compiled is None:
@@ -416,6 +481,7 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
+        x, validation_data = _batches_of(x, shuffle), _batches_of(validation_data)
         steps_per_epoch, validation_steps = (None if steps is None else int(steps)
                                              for steps in (steps_per_epoch, validation_steps))
         if getattr(x, "_shard_policy", int)() < 0:
@@ -453,9 +519,15 @@ class Model(_Layer):
                 raise ValueError("Expected `class_weight` to be a dict with keys from 0 to one less than the number of "
                                  f"classes, found {class_weight}")
             members["class_weight"] = keep.f64s([class_weight[i] for i in range(len(class_weight))])
-        if members.keys() & {"validation", "validation_arrays"} or validation_split:
-            _callbacks._warn_of_tests(callbacks)
         fit, history = _Fit(self), _callbacks.History()
+        if members.keys() & {"validation", "validation_arrays"} or validation_split:
+            if self._world_now().is_shared:
+                _callbacks._warn_of_tests(callbacks)
+            else:
+                testers = [one for one in _structure.flatten(callbacks or []) if isinstance(one, _callbacks.Callback)
+                           and one._overrides(*_callbacks._OF_TESTS)]
+                members["validation_callbacks"] = keep.span("est_hooks", "est_hook *", [
+                    one._hook(_Validation(self), keep, True) for one in testers])
         progress = [] if verbose == 0 else [_callbacks._Progress(
             verbose, steps_per_epoch or rows.steps(batch_size, validation_split)).hook(keep)]
         hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose},
@@ -548,6 +620,7 @@ class Model(_Layer):
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
+        x = _batches_of(x)
         if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = _Keep()
@@ -571,26 +644,41 @@ class Model(_Layer):
                 callbacks: _Any = None, **named: _Any) -> _np.ndarray:
         """The outputs for all rows."""
         _only_hints("predict", named)
+        x = _batches_of(x)
+        told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
+        if told:
+            return self._predict_told(x, batch_size, steps, told)
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
         n = len(network.outputs)
         out = _ffi.new("est_tensor *[]", n)
         function = _lib.est_network_predict if n == 1 else _lib.est_network_predict_outputs
-        told = self._told(callbacks, {})
-        for callback in told:
-            if callback._overrides("on_predict_batch_begin", "on_predict_batch_end"):
-                _warnings.warn(f"predict does not call on_predict_batch_begin and the like of {type(callback).__name__}")
-            callback.on_predict_begin({})
         progress = None if verbose == 0 else _callbacks._Progress(verbose, None)
         _check_signals(function(network._c, keep.options(
             "est_network_predict_options", batch_size=batch_size or 0, steps=steps or 0, **rows.options(keep)), out))
         done = steps or rows.steps(batch_size)
         if progress is not None and done is not None:
             progress.finish(done, {})
-        for callback in told:
-            callback.on_predict_end({})
         return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
+
+    def _predict_told(self, x: _Any, batch_size: int | None, steps: int | None, callbacks: list) -> _Any:
+        """predict, batch by batch, with calls of callbacks around each."""
+        for callback in callbacks:
+            callback.on_predict_begin({})
+        begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
+        outputs = []
+        for n, batch in enumerate(self._batches(x, None, batch_size, None, False)):
+            if steps is not None and n == steps:
+                break
+            begin(n)
+            batch = batch[0] if isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3 else batch
+            outputs.append(self.predict_on_batch(batch))
+            end(n, {"outputs": outputs[-1]})
+        for callback in callbacks:
+            callback.on_predict_end({})
+        parts = zip(*(_structure.flatten(output) for output in outputs))
+        return _structure.pack_as(outputs[0], [_np.concatenate(part) for part in parts])
 
     def predict_on_batch(self, x: _Any) -> _Any:
         keep, out = _Keep(), _ffi.new("est_tensor **")
@@ -687,7 +775,7 @@ class Model(_Layer):
         if isinstance(x, _data.Dataset):
             return x
         x = tuple(x) if isinstance(x, list) and x and hasattr(x[0], "shape") else x  # several inputs
-        parts = tuple(part for part in (x, y, sample_weight) if part is not None)
+        parts = tuple(_columns(part) for part in (x, y, sample_weight) if part is not None)
         rows = Dataset.from_tensor_slices(_structure.map_structure(_np.asarray, parts if len(parts) > 1 else parts[0]))
         count = len(_np.asarray(_structure.flatten(x)[0]))
         return (rows.shuffle(count) if shuffle else rows).batch(batch_size or 32)
@@ -737,29 +825,18 @@ class Model(_Layer):
                                           "train_step; write it as a subclass of tf.keras.callbacks.Callback")
             callback.set_params({"epochs": epochs, "steps": steps, "verbose": verbose})
             callback.set_model(self)
-        begins = [callback for callback in given if callback._overrides("on_train_batch_begin", "on_batch_begin")]
-        ends = [callback for callback in given if callback._overrides("on_train_batch_end", "on_batch_end")]
-
-        def begin(n: int) -> None:
-            for callback in begins:
-                callback.on_train_batch_begin(n, {})
-
-        def end(n: int, logs: dict) -> None:
-            for callback in ends:
-                callback.on_train_batch_end(n, {name: float(value) for name, value in logs.items()})
-
-        history = _callbacks.History()
+        around = _callbacks._around(given, ["on_train_batch_begin", "on_batch_begin"],
+                                    ["on_train_batch_end", "on_batch_end"])
+        history, logs = _callbacks.History(), {}
         for callback in given:
             callback.on_train_begin({})
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             for callback in given:
                 callback.on_epoch_begin(epoch, {})
-            logs = self._pass("train_step", batches, steps, begin, end)
+            logs = self._pass("train_step", batches, steps, *around)
             if held is not None and (epoch + 1) % validation_freq == 0:
-                self.reset_metrics()
-                logs.update({f"val_{name}": value
-                             for name, value in self._pass("test_step", held, validation_steps).items()})
+                logs.update({f"val_{name}": value for name, value in self._test(held, validation_steps, given).items()})
             for callback in given:
                 callback.on_epoch_end(epoch, logs)
             history.epoch.append(epoch)
@@ -770,33 +847,29 @@ class Model(_Layer):
             if self.stop_training:
                 break
         for callback in given:
-            callback.on_train_end({})
+            callback.on_train_end(logs)
         self.__dict__["history"] = history
         return history
 
+    def _test(self, batches: _Any, steps: int | None, callbacks: list) -> dict:
+        """A pass of test_step with the callbacks around it."""
+        self.reset_metrics()
+        for callback in callbacks:
+            callback.on_test_begin({})
+        found = self._pass("test_step", batches, steps,
+                           *_callbacks._around(callbacks, ["on_test_batch_begin"], ["on_test_batch_end"]))
+        for callback in callbacks:
+            callback.on_test_end(found)
+        return found
+
     def _evaluate_traced(self, x: _Any, y: _Any, batch_size: _Any, sample_weight: _Any, steps: int | None,
                          callbacks: _Any, verbose: _Any, return_dict: bool) -> _Any:
-        self.reset_metrics()
-        given, runs = self._told(callbacks, {}), 0
-
-        def begin(n: int) -> None:
-            for callback in given:
-                callback.on_test_batch_begin(n, {})
-
-        def end(n: int, logs: dict) -> None:
-            nonlocal runs
-            runs = n + 1
-            for callback in given:
-                callback.on_test_batch_end(n, {name: float(value) for name, value in logs.items()})
-
-        for callback in given:
-            callback.on_test_begin({})
+        counter = _callbacks._Counter()
         progress = None if verbose == 0 else _callbacks._Progress(verbose, steps)
-        found = self._pass("test_step", self._batches(x, y, batch_size, sample_weight, False), steps, begin, end)
+        found = self._test(self._batches(x, y, batch_size, sample_weight, False), steps,
+                           self._told(callbacks, {}) + [counter])
         if progress is not None:
-            progress.finish(runs, found)
-        for callback in given:
-            callback.on_test_end(found)
+            progress.finish(counter.batches, found)
         return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
 
     def reset_metrics(self) -> None:
@@ -899,20 +972,45 @@ class Model(_Layer):
         if as_file:
             with _files.packing(path) as folder:
                 self.save_weights(_os.path.join(folder, _WEIGHTS))
-            return
-        _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
+        elif self._has_objects() and not self._world_now().is_remote and self.weights:
+            _write_checkpoint(self, path, True)
+        else:
+            _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))
+
+    def _has_objects(self) -> bool:
+        """Whether classes of the program are among its layers: their variables are known by the attributes that hold
+        them, as in Keras, and not by numbers of layers."""
+        return any(not type(layer).__module__.startswith("estoc.") for layer in [self] + self._flat_layers())
 
     def load_weights(self, filepath: _Any, skip_mismatch: bool = False, by_name: bool = False,
-                     options: _Any = None) -> None:
-        """Sets the variables from a checkpoint, a SavedModel or a file of save_weights or save."""
-        if _os.path.isfile(filepath) or _files.is_file(filepath):
-            with _files.unpacked(filepath) as folder:
+                     options: _Any = None) -> _Any:
+        """Sets the variables from a checkpoint, a SavedModel or a file of save_weights or save. Those of a model that
+        was never called wait until it is. What a checkpoint lacks keeps its values, with a warning, and assert_consumed
+        of the result refuses it."""
+        path = _os.fspath(filepath)
+        if _os.path.isfile(path) or _files.is_file(path):
+            with _files.unpacked(path) as folder:
                 self.load_weights(_os.path.join(folder, _WEIGHTS), skip_mismatch, by_name)
-            return
+                self._world_now().ready()  # now, since the files do not stay
+            return None
+        is_checkpoint = not by_name and not skip_mismatch and _os.path.exists(path + ".index")
+        if is_checkpoint and not self._world_now().is_remote and (self._has_objects() or self._known_inputs() is None):
+            if self._known_inputs() is not None and not self.weights:
+                self._saved_network()
+            status = _restored(self, path)
+            if status is not None and (self._known_inputs() is None or status._restoration._given):
+                return status
         keep, network = _Keep(), self._saved_network()
-        _check(_lib.est_network_load_weights(network._c, keep.string(filepath), keep.options(
-            "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch)))
+        lacks = None
+        for partial in (False, True):
+            code = _lib.est_network_load_weights(network._c, keep.string(path), keep.options(
+                "est_load_weights_options", by_name=by_name, skip_mismatch=skip_mismatch, partial=partial))
+            if partial or not is_checkpoint or code != _lib.EST_FAILED_PRECONDITION:
+                break
+            lacks = _text(_lib.est_error_message()).split(". Set ")[0]
+        _check(code)
         self._world_now().trained.add(network)
+        return _Loaded(lacks) if is_checkpoint else None
 
     def save(self, filepath: _Any, overwrite: bool = True, save_format: _Any = None, include_optimizer: bool = True,
              signatures: _Any = None, options: _Any = None, save_traces: bool = True) -> None:
@@ -929,8 +1027,10 @@ class Model(_Layer):
                 self._save_config(folder, include_optimizer)
             return
         self._need_graph("save to a folder")
-        _check(_lib.est_network_save(self._saved_network()._c, path.encode()))
-        self._save_config(path, include_optimizer)
+        network = self._saved_network()
+        _check(_lib.est_network_save(network._c, path.encode()))
+        names = [network.name_of(variable._bytes) for variable in self._ordered_weights()]
+        self._save_config(path, include_optimizer, [name and name.decode() for name in names])
 
     def save_spec(self, dynamic_batch: bool = True) -> tuple | None:
         """The arguments of call, as TensorSpecs: (positional, named); None: they are not known yet."""
@@ -947,9 +1047,10 @@ class Model(_Layer):
         self._need_graph("export")
         _check(_lib.est_network_save(self._saved_network()._c, _os.fspath(filepath).encode()))
 
-    def _save_config(self, path: str, with_optimizer: bool) -> None:
-        """How the model was made, for load_model; a model of a program's own classes has only what predicts."""
-        config: dict = {"model": None, "compile": None}
+    def _save_config(self, path: str, with_optimizer: bool, names: _Sequence = ()) -> None:
+        """How the model was made, for load_model; a model of a program's own classes has only what predicts. `names`
+        are those of the variables in the SavedModel, in their order: layers made again may be numbered otherwise."""
+        config: dict = {"model": None, "compile": None, "variables": list(names)}
         try:
             config["model"] = _config.of_model(self)
         except _config.Unknown as why:
@@ -967,6 +1068,29 @@ class Model(_Layer):
                 _warnings.warn(f"{self.name} is saved without what compile was told: {why}")
         with open(_os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
             _json.dump(config, file, indent=1)
+
+
+class _Loaded:
+    """What load_weights gives for a checkpoint."""
+
+    def __init__(self, lacks: str | None):
+        self._lacks = lacks
+
+    def assert_consumed(self) -> "_Loaded":
+        """Every variable of the model was in the checkpoint."""
+        if self._lacks is not None:
+            raise AssertionError(self._lacks)
+        return self
+
+    assert_existing_objects_matched = assert_consumed
+
+    def assert_nontrivial_match(self) -> "_Loaded":
+        """Something was there: load_weights has seen to it."""
+        return self
+
+    def expect_partial(self) -> "_Loaded":
+        """Values that nothing takes are expected; there is no warning about them anyway."""
+        return self
 
 
 def _differ(kind: tuple, built: tuple | None) -> bool:
@@ -1001,6 +1125,20 @@ def _unpack(data: _Any) -> tuple:
 def _list(metrics: _Any) -> list:
     return [] if metrics is None else _structure.flatten(metrics) if isinstance(metrics, (list, tuple, dict)) else [
         metrics]
+
+
+def _matched(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
+    """Labels for a loss or a metric of compile: as Keras does it, a vector beside a matrix becomes a column, and numbers
+    get the dtype of the predictions. Losses and metrics of the library know classes by their number, too."""
+    if not all(hasattr(item, "shape") and hasattr(item, "dtype") for item in (y_true, y_pred)):
+        return y_true
+    is_library = isinstance(user, _metrics._Native) or getattr(user, "_each", None) is not None
+    if len(y_true.shape) == 1 and len(y_pred.shape) == 2 and (not is_library or y_pred.shape[1] == 1):
+        y_true = _eager(_ops.expand_dims)(y_true, -1)
+    have, want = _as_dtype(y_true.dtype), _as_dtype(y_pred.dtype)
+    if have != want and (have.is_floating and want.is_floating or have.is_integer and want.is_integer):
+        y_true = _eager(_ops.cast)(y_true, want)
+    return y_true
 
 
 def _scaled(loss: _Any, weight: float) -> _Any:
@@ -1085,7 +1223,7 @@ class _Compiled:
         """The loss of a step that is written in Python; None: there is none."""
         predictions = _structure.flatten(y_pred)
         if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
-            return None if self.given is None else self.given(y_true, y_pred, sample_weight)
+            return None if self.given is None else self.given(_matched(self.given, y_true, y_pred), y_pred, sample_weight)
         names = model._outputs_of_network()
         if len(names) != len(predictions):
             names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]
@@ -1094,7 +1232,7 @@ class _Compiled:
         for loss, weight, label, prediction in zip(self.losses(model, names), self.weights(model, names), labels,
                                                    predictions):
             if loss is not None:
-                one = loss(label, prediction, sample_weight) * weight
+                one = loss(_matched(loss, label, prediction), prediction, sample_weight) * weight
                 total = one if total is None else total + one
         return total
 
@@ -1148,14 +1286,13 @@ class _Compiled:
     def update_state(self, y_true: _Any, y_pred: _Any, sample_weight: _Any = None) -> None:
         if self.objects() and len(_structure.flatten(y_pred)) > 1:
             raise NotImplementedError("metrics of several outputs in a train_step of your own: update them there")
-        if len(getattr(y_pred, "shape", None) or ()) == 2 and y_pred.shape[1] == 1 and \
-                len(getattr(y_true, "shape", None) or ()) == 1:
-            y_true = _ops.expand_dims(y_true, -1)  # each element is an example
+        mask = _losses._mask_of(y_pred)
         for i, metric in enumerate(self.objects()):
-            if i < len(self.metrics) or sample_weight is None:
-                metric.update_state(y_true, y_pred)
-            else:
-                metric.update_state(y_true, y_pred, sample_weight)
+            weights = None if i < len(self.metrics) else sample_weight
+            if mask is not None:
+                weights = _losses._times(mask, weights)
+            metric.update_state(_matched(metric, y_true, y_pred), y_pred,
+                                **({} if weights is None else {"sample_weight": weights}))
 
     def reset_state(self) -> None:
         for metric in self.metric_objects():
@@ -1170,6 +1307,7 @@ class Functional(Model):
 
     _functional = True
     _scoped = False
+    _in_order_of_attributes = False
 
     def __init__(self, inputs: _Any = None, outputs: _Any = None, name: str | None = None, trainable: bool = True,
                  dtype: _Any = None):
@@ -1324,6 +1462,8 @@ class Functional(Model):
             return
         self._made_in.add(self._world_now().graph)
         _build_in(self, self._world_now(), [(dtype, shape) for _, dtype, shape in self._known_inputs()])
+        for layer in self._flat_layers():  # the call has made what they have
+            layer._made_in.add(self._world_now().graph)
 
     def build(self, input_shape: _Any) -> None:
         """Its variables are known already."""
@@ -1389,7 +1529,8 @@ class Functional(Model):
 
 
 def _shapes(tensors: _Any) -> _Any:
-    shapes = _structure.map_structure(lambda item: tuple(item.shape), tensors)
+    shapes = _structure.map_structure(lambda item: _TensorShape(item.shape) if isinstance(item, _Node) and not isinstance(
+        item, _KerasTensor) else tuple(item.shape), tensors)
     return shapes
 
 
@@ -1411,6 +1552,7 @@ class Sequential(Model):
     """One layer after the other."""
 
     _scoped = False
+    _in_order_of_attributes = False
 
     def __init__(self, layers: _Sequence | None = None, name: str | None = None):
         super().__init__(name=name)
@@ -1434,8 +1576,16 @@ class Sequential(Model):
                 layer._known_inputs() or ()) == 1:
             (_, dtype, shape), = layer._known_inputs()
             self.__dict__["_input"] = _Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_input")
+        self._forget_calls()
         self._layers.append(layer)
         layer.__dict__["_in_sequence"] = _weakref.ref(self)
+
+    def _forget_calls(self) -> None:
+        """What was made of the layers so far; they keep their variables."""
+        if self._network is not None:
+            self._drop_network()
+        self.__dict__.update(built=False, _eager_call=None, _cost_function=None, _steps={}, _specs=None,
+                             _output_form=None)
 
     def _call_symbolic(self) -> _Any:
         """Calls the layers one after the other as a functional model does, for their inputs and outputs."""
@@ -1456,6 +1606,7 @@ class Sequential(Model):
     def pop(self) -> None:
         if not self._layers:
             raise TypeError("There are no layers in the model.")
+        self._forget_calls()
         self._layers.pop()
 
     inputs = property(lambda self: None if self._input is None else [self._input])
@@ -1484,8 +1635,11 @@ class Sequential(Model):
         return [(self._input.name, self._input.dtype, tuple(self._input.shape))]
 
     def _ensure_built(self) -> None:
-        if _default_graph() is not None or self._input is None or self.built and any(
-                layer._in_graphs.get(self._world_now().graph) for layer in self._flat_layers()):
+        if _default_graph() is not None or self._input is None:
+            return
+        graph, natives = self._world_now().graph, [layer for layer in self._flat_layers() if isinstance(layer, _NativeLayer)]
+        if self.built and any(layer._in_graphs.get(graph) for layer in natives) and all(
+                graph in layer._in_graphs for layer in natives):
             return
         _build_in(self, self._world_now(), [(self._input.dtype, tuple(self._input.shape))])
 
@@ -1553,7 +1707,12 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
         model = _config.made_model(config["model"])
         told = _config.decode(config["compile"]) if compile and config["compile"] is not None else None
     weights = _os.path.join(path, _WEIGHTS)
-    model.load_weights(weights if _os.path.exists(weights + ".index") else path)
+    if _os.path.exists(weights + ".index"):
+        model.load_weights(weights)
+        if model._known_inputs() is not None:
+            model._saved_network()  # takes what waits, since the files may not stay
+    else:
+        _take_variables(model, path, config.get("variables") or [])
     if told is not None:
         model.compile(**told)
         _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
@@ -1562,6 +1721,18 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
             model.optimizer._make_slots(world, model.trainable_variables)
             world.session()
     return model
+
+
+def _take_variables(model: Model, path: str, names: list) -> None:
+    """The variables of a SavedModel, by their order."""
+    model._saved_network()
+    variables = model._ordered_weights()
+    if len(names) != len(variables) or None in names or model._world_now().is_remote:
+        model.load_weights(path)
+        return
+    reader = _load_checkpoint(_os.path.join(path, "variables", "variables"))
+    for variable, name in zip(variables, names):
+        variable.assign(reader.get_tensor(name))
 
 
 def clone_model(model: Model, input_tensors: _Any = None, clone_function: _Any = None) -> Model:

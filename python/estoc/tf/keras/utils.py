@@ -28,6 +28,22 @@ from ._network import DatasetCreator as _DatasetCreator
 CustomObjectScope = custom_object_scope
 
 
+class Sequence:
+    """Batches by their number, for fit, evaluate and predict: subclasses have __len__ and __getitem__, and on_epoch_end
+    if they like. Their order is drawn again for each epoch with shuffle=True."""
+
+    def __getitem__(self, index: int) -> _Any:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def on_epoch_end(self) -> None: ...
+
+    def __iter__(self) -> _Any:
+        return (self[i] for i in range(len(self)))
+
+
 def to_categorical(y: _Any, num_classes: int | None = None, dtype: str = "float32") -> _np.ndarray:
     """Class numbers as rows with a 1 at the class."""
     y = _np.array(y, dtype="int64")

@@ -656,6 +656,8 @@ class IntegerLookup(StringLookup):
                  oov_token: int = -1, vocabulary: _Any = None, vocabulary_dtype: str = "int64", idf_weights: _Any = None,
                  invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
                  **named: _Any):
+        max_tokens = named.pop("max_values", max_tokens)  # older names
+        mask_token, oov_token = named.pop("mask_value", mask_token), named.pop("oov_value", oov_token)
         if isinstance(vocabulary, str):
             raise NotImplementedError("IntegerLookup: the vocabulary is a list of integers")
         words = None if vocabulary is None else [str(int(number)) for number in _list(vocabulary)]
@@ -758,11 +760,12 @@ class Hashing(_NativeLayer):
 
     def __init__(self, num_bins: int, mask_value: _Any = None, salt: _Any = None, output_mode: str = "int",
                  sparse: bool = False, **named: _Any):
-        _refuse(salt=salt, sparse=sparse)
+        _refuse(sparse=sparse)
         if output_mode != "int":
-            raise NotImplementedError("Hashing: output_mode is \"int\"")
+            raise NotImplementedError("Hashing: output_mode is \"int\"; CategoryEncoding makes the others of it")
+        key = [] if salt is None else [int(salt)] if isinstance(salt, (int, _np.integer)) else [int(part) for part in salt]
         super().__init__(lambda keep: _lib.est_layer_hashing(int(num_bins), keep.options(
-            "est_hashing_options", name=keep.string(self.name),
+            "est_hashing_options", name=keep.string(self.name), salt=keep.i64s(key),
             mask_value=keep.string(None if mask_value is None else str(mask_value)))), **named)
 
 

@@ -35,7 +35,7 @@ class TextVectorization(Layer):
             raise ValueError(f"Unknown argument for standardize: {standardize!r}")
         if split not in (None, "whitespace", "character") and not callable(split):
             raise ValueError(f"Unknown argument for split: {split!r}")
-        output_mode = "multi_hot" if output_mode == "binary" else output_mode  # its older name
+        output_mode = {"binary": "multi_hot", "tf-idf": "tf_idf"}.get(output_mode, output_mode)  # older names
         if output_mode not in _MODES:
             raise ValueError(f"output_mode is one of {', '.join(_MODES)}, not {output_mode!r}")
         if output_mode != "int" and output_sequence_length is not None:
