@@ -879,13 +879,14 @@ class BestExporter(_SavedModelExporter):
 
 class _Canned(Estimator):
     _function = ""
+    _v1 = False  # as in tf.compat.v1.estimator: losses are sums, optimizers and their variables those of TensorFlow 1
 
     def _canned(self, model_dir: Any, config: RunConfig | None, warm_start_from: Any,
                 members: Callable[[Keep], dict[str, Any]]) -> None:
         def create(own: _Model, handle: Handle, keep: Keep, out: Any) -> int:
             options = keep.options("est_canned_options", model_dir=keep.string(own.model_dir),
                                    config=own.config._c(keep), warm_start=_c_warm_start(keep, warm_start_from),
-                                   **members(keep))
+                                   v1=self._v1, **members(keep))
             return getattr(lib, self._function)(options, out)
 
         self._setup(None, model_dir, config, None, create)

@@ -71,6 +71,9 @@ def _take(tf: "dict[str, _Any]") -> None:
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
     globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
     globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])
+    from . import estimator  # over that of tf, which is there by now
+
+    globals()["estimator"] = estimator
     for name in _TO_TF + _SHARED:
         tf.setdefault(name, globals()[name])
     for name, value in list(tf.items()):

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More cases for test_cases.py: programs for estimators, as the guides and the programs of TensorFlow 1 have them."""
+import os
+import tempfile
+
+import numpy as np
+from cases import case
+
+
+def table(n=60):
+    random = np.random.RandomState(11)
+    x = random.randn(n, 2).astype(np.float32)
+    return {"x": x, "z": x[:, 0] * 2, "w": random.rand(n).astype(np.float32)}, random.randint(0, 3, n)
+
+
+def batches(tf, features, labels, epochs=1):
+    return lambda: tf.data.Dataset.from_tensor_slices((features, labels)).repeat(epochs).batch(20)
+
+
+def checkpoint_of(tf, shapes):
+    """A checkpoint with variables of these names, whose values depend on nothing but their shapes."""
+    v1, random = tf.compat.v1, np.random.RandomState(5)
+    with tf.Graph().as_default(), v1.Session() as session:
+        made = [v1.get_variable(name, initializer=(random.randn(*shape) * 0.3).astype(np.float32))
+                for name, shape in shapes.items()]
+        session.run(v1.global_variables_initializer())
+        return v1.train.Saver(made).save(session, os.path.join(tempfile.mkdtemp(), "start"))
+
+
+def trained(tf, estimator, features, labels):
+    estimator.train(batches(tf, features, labels, 2))
+    metrics = estimator.evaluate(batches(tf, features, labels))
+    return {name: float(value) for name, value in metrics.items()}
+
+
+@case
+def estimators_of_1(tf):
+    """Losses are sums, optimizers those of TensorFlow 1 with the learning rates that models had."""
+    v1, (features, labels) = tf.compat.v1, table()
+    columns = [tf.feature_column.numeric_column("x", shape=(2,)),
+               tf.feature_column.bucketized_column(tf.feature_column.numeric_column("z"), [-1, 0, 1])]
+    start = checkpoint_of(tf, {"dnn/hiddenlayer_0/kernel": (2, 4), "dnn/hiddenlayer_0/bias": (4,),
+                               "dnn/logits/kernel": (4, 3), "dnn/logits/bias": (3,)})
+    deep = v1.estimator.DNNClassifier([4], columns[:1], n_classes=3, warm_start_from=start)
+    both = v1.estimator.DNNLinearCombinedClassifier(
+        linear_feature_columns=columns[1:], dnn_feature_columns=columns[:1], dnn_hidden_units=[4], n_classes=3,
+        warm_start_from=tf.estimator.WarmStartSettings(start, "dnn.*"))
+    target = features["x"][:, 1]
+    found = {
+        "binary": trained(tf, v1.estimator.LinearClassifier(columns, weight_column="w"), features, labels % 2),
+        "classes": trained(tf, v1.estimator.LinearClassifier(columns, n_classes=3, optimizer="Adam"), features, labels),
+        "regressor": trained(tf, v1.estimator.LinearRegressor(columns), features, target),
+        "mean": trained(tf, v1.estimator.LinearRegressor(
+            columns, optimizer=v1.train.GradientDescentOptimizer(0.1),
+            loss_reduction=v1.losses.Reduction.SUM_OVER_BATCH_SIZE), features, target),
+        "baseline": trained(tf, v1.estimator.BaselineRegressor(), features, target),
+        "deep": trained(tf, deep, features, labels), "both": trained(tf, both, features, labels)}
+    names = [name for name in deep.get_variable_names() if not name.startswith("estoc/")]
+    return {**found, "names": sorted(names)}
