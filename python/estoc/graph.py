@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import weakref
 from typing import Any, Iterator, Sequence
@@ -416,6 +417,16 @@ class Node:
 
     __int__ = __index__ = __float__
     __hash__ = object.__hash__
+
+
+@dataclasses.dataclass
+class RaggedNode:
+    """A feature with rows of unequal length."""
+
+    values: Node
+    splits: Node
+
+    dtype = property(lambda self: self.values.dtype)
 
 
 class Variable(Node):

@@ -57,3 +57,54 @@ def estimators_of_1(tf):
         "deep": trained(tf, deep, features, labels), "both": trained(tf, both, features, labels)}
     names = [name for name in deep.get_variable_names() if not name.startswith("estoc/")]
     return {**found, "names": sorted(names)}
+
+
+def example(tf, row, number):
+    """A tf.train.Example with a word, any number of ids and a label."""
+    random = np.random.RandomState(row)
+    feature = tf.train.Feature
+    return tf.train.Example(features=tf.train.Features(feature={
+        "word": feature(bytes_list=tf.train.BytesList(value=[b"w%d" % (row % 5)])),
+        "ids": feature(int64_list=tf.train.Int64List(value=random.randint(0, 20, row % number).tolist())),
+        "x": feature(float_list=tf.train.FloatList(value=[row / 10])),
+        "label": feature(int64_list=tf.train.Int64List(value=[int(row % 5 < 2)]))})).SerializeToString()
+
+
+@case
+def examples_in_maps(tf):
+    """Functions of Dataset.map that parse features of any length, in batches and row by row."""
+    path, columns = os.path.join(tempfile.mkdtemp(), "rows.tfrecord"), tf.feature_column
+    with tf.io.TFRecordWriter(path) as writer:
+        for row in range(40):
+            writer.write(example(tf, row, 4))
+    word = columns.categorical_column_with_hash_bucket("word", 50)
+    ids = columns.categorical_column_with_identity("ids", 20)
+    used = [columns.numeric_column("x"), word, ids, columns.crossed_column(["word", ids], 100)]
+    spec = {**columns.make_parse_example_spec(used), "label": tf.io.FixedLenFeature([], tf.int64)}
+
+    def parsed(records):
+        features = tf.io.parse_example(records, spec)
+        return features, features.pop("label")
+
+    def row(record):
+        features = tf.io.parse_single_example(record, spec)
+        label = features.pop("label")
+        return features, label
+
+    def more(features, label):
+        return {**features, "x": features["x"] * 2}, label
+
+    inputs = {"batches": lambda records: records.batch(8).map(parsed),
+              "rows": lambda records: records.map(row).shuffle(1).batch(8),
+              "again": lambda records: records.repeat(2).batch(8).map(parsed).map(more).prefetch(1),
+              "rows_again": lambda records: records.map(row).map(more).repeat(2).batch(8)}
+    found = {}
+    for name, make in inputs.items():
+        def input_fn(make=make):
+            return make(tf.data.TFRecordDataset(path))
+
+        model = tf.estimator.LinearClassifier(used)
+        model.train(input_fn)
+        found[name] = {key: float(value) for key, value in model.evaluate(input_fn).items()}
+        found[name + " weights"] = model.get_variable_value("linear/linear_model/ids/weights")
+    return found
