@@ -39,7 +39,7 @@ from .hooks import Hook, SavingListener, c_hooks, c_listeners
 from .io import c_feature_specs
 from .layers import RaggedNode, c_activation
 from .losses import c_reduction
-from .metrics import Metric
+from .metrics import Metric, of_pair
 from .optimizers import c_canned_optimizer
 
 
@@ -248,7 +248,7 @@ def _register(model: Any, own: _Model, spec: EstimatorSpec, graph: Graph) -> Non
     if spec.mode == ModeKeys.TRAIN:
         lib.est_model_train_op(model, spec.train_op._c)
     if spec.mode == ModeKeys.EVAL:
-        _register_metrics(model, spec.eval_metric_ops or {})
+        _register_metrics(model, graph, spec.eval_metric_ops or {})
     if spec.mode == ModeKeys.PREDICT:
         for key, output in (spec.export_outputs or {}).items():
             _register_output(model, key, output)
@@ -268,8 +268,12 @@ def _value(node: Any, graph: Graph) -> Node:
     return node.value() if isinstance(node, Variable) else node
 
 
-def _register_metrics(model: Any, metrics: Mapping[str, Any]) -> None:
+def _register_metrics(model: Any, graph: Graph, metrics: Mapping[str, Any]) -> None:
     for name, metric in metrics.items():
+        if hasattr(metric, "metric_in"):  # an object of Keras that was updated in the graph
+            metric = metric.metric_in(graph)
+        elif isinstance(metric, tuple) and len(metric) == 2:
+            metric = of_pair(*(_value(part, graph) for part in metric))
         if not isinstance(metric, Metric):
             raise TypeError(f"metric {name!r} is {type(metric).__name__}; make it with estoc.metrics, or with "
                             "estoc.metrics.custom from a state of your own")
@@ -655,7 +659,7 @@ def _on_metrics(model: Any, user: Any) -> None:
             predictions = predictions["predictions"]
         metrics = _call_with(given.function, {}, {"labels": labels, "predictions": predictions,
                                                   "features": features, "config": given.own.config})
-    _register_metrics(model, metrics)
+    _register_metrics(model, graph, metrics)
     check(lib.est_model_status(model))
 
 

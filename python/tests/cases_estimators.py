@@ -108,3 +108,39 @@ def examples_in_maps(tf):
         found[name] = {key: float(value) for key, value in model.evaluate(input_fn).items()}
         found[name + " weights"] = model.get_variable_value("linear/linear_model/ids/weights")
     return found
+
+
+@case
+def metrics_of_a_model_fn(tf):
+    """Objects of Keras, pairs of nodes and pairs that were computed from others, over several batches."""
+    v1, (features, labels) = tf.compat.v1, table()
+
+    def model_fn(features, labels, mode):
+        logits = v1.layers.dense(features["x"], 2, kernel_initializer=v1.constant_initializer([[1.0, -0.5], [0.3, 0.8]]))
+        labels = labels % 2
+        p, classes = tf.nn.softmax(logits)[:, 1], tf.argmax(logits, 1)
+        accuracy = tf.keras.metrics.SparseCategoricalAccuracy()
+        accuracy.update_state(labels, logits)
+        area, mean = tf.keras.metrics.AUC(num_thresholds=50), tf.keras.metrics.Mean()
+        area.update_state(labels, p, sample_weight=features["w"])
+        mean.update_state(features["z"])
+        precision, precision_update = v1.metrics.precision(labels, classes)
+        recall, recall_update = v1.metrics.recall(labels, classes)
+        both = (2 * precision * recall / (precision + recall), tf.group(precision_update, recall_update))
+        loss = v1.losses.sparse_softmax_cross_entropy(labels, logits)
+        train_op = v1.train.GradientDescentOptimizer(0.0).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={
+            "accuracy": accuracy, "area": area, "mean": mean, "precision": (precision, precision_update), "f1": both})
+
+    def more(labels, predictions, features):
+        z = tf.keras.metrics.Sum()
+        z.update_state(features["z"])
+        return {"sum": z}
+
+    model = tf.estimator.Estimator(model_fn)
+    model.train(batches(tf, features, labels), steps=1)
+    linear = tf.estimator.LinearClassifier([tf.feature_column.numeric_column("x", shape=(2,))])
+    linear.train(batches(tf, features, labels % 2), steps=1)
+    added = tf.estimator.add_metrics(linear, more).evaluate(batches(tf, features, labels % 2))
+    return {"own": {name: float(value) for name, value in model.evaluate(batches(tf, features, labels)).items()},
+            "added": float(added["sum"]), "names": sorted(added)}
