@@ -152,9 +152,6 @@ def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
         loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
         accuracy = tf.metrics.accuracy(labels, tf.argmax(logits, 1), name="acc_op")
         tf.summary.scalar("accuracy_of_batch", tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), labels), tf.float32)))
-        tf.train.LoggingTensorHook({"loss": loss.name}, every_n_iter=1)
-        with pytest.raises(ValueError, match="no operation 'nothing'"):
-            tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)
         train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={"accuracy": accuracy})
 
@@ -162,6 +159,35 @@ def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
     estimator.train(tf.estimator.inputs.numpy_input_fn({"x": x}, y, 50, shuffle=False))
     path = next(str(path) for path in tmp_path.iterdir() if "tfevents" in path.name)
     assert any(b"accuracy_of_batch" in record for record in estoc.io.read_tfrecords(path))
+
+
+def test_a_logging_hook_made_outside_finds_names(caplog, rows):
+    """Tags and names of operations of a graph that is made later, as the tutorial about MNIST has them."""
+    x, y = rows
+
+    def model_fn(features, labels, mode):
+        logits = tf.layers.dense(features["x"], 2)
+        tf.nn.softmax(logits, name="softmax_tensor")
+        loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
+        own = tf.train.LoggingTensorHook({"own": loss, "p": "softmax_tensor:0"}, every_n_iter=1)
+        train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[own])
+
+    seen = []
+    named = tf.train.LoggingTensorHook({"probabilities": "softmax_tensor"}, every_n_iter=1)
+    formatted = tf.train.LoggingTensorHook(["softmax_tensor:0"], every_n_iter=1, formatter=lambda values: seen.append(
+        values) or f"rows {[value.shape for value in values.values()]}")
+    estimator = tf.estimator.Estimator(model_fn)
+    input_fn = tf.estimator.inputs.numpy_input_fn({"x": x}, y, 50, shuffle=False)
+    with caplog.at_level(logging.INFO, "tensorflow"):
+        estimator.train(input_fn, steps=1, hooks=[named, formatted])
+    assert list(seen[0]) == ["softmax_tensor:0"] and "rows [(50, 2)]" in caplog.text
+    assert "probabilities = [[" in caplog.text and "own = " in caplog.text and ", p = [[" in caplog.text
+    with pytest.raises(tf.errors.NotFoundError, match="logs node 'nothing'"):
+        estimator.train(input_fn, steps=1, hooks=[tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)])
+    broken = tf.train.LoggingTensorHook({"p": "softmax_tensor"}, every_n_iter=1, formatter=lambda values: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        estimator.train(input_fn, steps=1, hooks=[broken])
 
 
 def test_a_function_writes_summaries_in_every_run(tmp_path):

@@ -258,25 +258,17 @@ def NanTensorHook(loss_tensor: Any = None, fail_on_nan_loss: bool = True) -> Any
 
 def LoggingTensorHook(tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None,  # noqa: N802
                       at_end: bool = False, formatter: Any = None) -> Any:
-    """Logs tensors, or those of these names, every so often."""
-    _refuse(formatter=formatter)
+    """Logs tensors, or those of these names, every so often. `formatter` makes a line of the values by tag."""
     if not isinstance(tensors, Mapping):
-        tensors = {getattr(item, "name", item): item for item in tensors}
-    named, by_name = {}, []
+        tensors = {item if isinstance(item, str) else item.name: item for item in tensors}
+    nodes = {}
     for tag, item in tensors.items():
-        if isinstance(item, str):
-            node = None if tag == item else _base.default_graph().find(item.split(":")[0])
-            if tag != item and node is None:
-                raise ValueError(f"the graph has no operation {item!r}, which the tag {tag!r} is for")
-            if node is not None:
-                named[tag] = node
-            else:
-                by_name.append(item.split(":")[0])
-        else:
-            named[tag] = item.value() if isinstance(item, _base.Variable) else item
-    if named and by_name:
-        raise NotImplementedError("tensors and names in one LoggingTensorHook: give tensors, or names")
-    return _hooks.logging_hook(named or by_name, every_n_iter, every_n_secs, at_end)
+        if isinstance(item, str):  # found when the loop begins
+            item, _, output = item.partition(":")
+            if output not in ("", "0"):
+                raise NotImplementedError(f"{item}:{output} has a name, and is not the first output; give the tensor")
+        nodes[tag] = item.value() if isinstance(item, _base.Variable) else item
+    return _hooks.logging_hook(nodes, every_n_iter, every_n_secs, at_end, formatter)
 
 
 def StepCounterHook(every_n_steps: int | None = 100, every_n_secs: float | None = None,  # noqa: N802
