@@ -319,7 +319,11 @@ def _on_input(context: Any, user: Any, out: Any) -> None:
     if result is None:
         raise ValueError("input_fn returned None; it returns a dataset, or features and labels")
     if not isinstance(result, Dataset):
-        result = Dataset.from_tensors(result, copy=True).repeat()  # the same batch at every step, as in TensorFlow
+        node = next((leaf for leaf in _nest.flatten(result) if isinstance(leaf, Node)), None)
+        if node is not None:
+            result = node.graph.dataset_of(result)
+        else:
+            result = Dataset.from_tensors(result, copy=True).repeat()  # the same batch at every step, as in TensorFlow
     dataset = result._as_input()
     own.form = dataset.structure
     own.ragged = {name for name, spec in dataset._components() if spec.ragged}

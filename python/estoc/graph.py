@@ -226,6 +226,10 @@ class Graph:
         here()
         return self.node(lib.est_const(self._c, to_tensor(value, dtype)))
 
+    def dataset_of(self, result: Any) -> Any:
+        """What an input_fn means that returned nodes of this graph."""
+        raise TypeError("input_fn returned nodes of a graph; it returns a dataset, or arrays of features and labels")
+
     def find(self, name: str) -> "Node | None":
         """Output 0 of the operation of that name."""
         node = lib.est_graph_find(self._c, name.encode())

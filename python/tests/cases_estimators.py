@@ -144,3 +144,36 @@ def metrics_of_a_model_fn(tf):
     added = tf.estimator.add_metrics(linear, more).evaluate(batches(tf, features, labels % 2))
     return {"own": {name: float(value) for name, value in model.evaluate(batches(tf, features, labels)).items()},
             "added": float(added["sum"]), "names": sorted(added)}
+
+
+@case
+def elements_of_iterators(tf):
+    """Functions that return the next element of an iterator, and more that is computed from it, as in TensorFlow 1."""
+    v1, (features, labels) = tf.compat.v1, table()
+
+    def rows():
+        return tf.data.Dataset.from_tensor_slices((features, labels)).repeat(2).batch(20)
+
+    def one_shot():
+        return v1.data.make_one_shot_iterator(rows()).get_next()
+
+    def computed():
+        found, label = v1.data.make_one_shot_iterator(rows()).get_next()
+        return {"x": found["x"] * 2.0, "z": found["z"]}, tf.cast(label > 1, tf.int64)
+
+    def initializable():
+        iterator = v1.data.make_initializable_iterator(rows())
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+        found, label = iterator.get_next()
+        return found, label % 2
+
+    def constants():
+        return {"x": tf.constant(features["x"]), "z": tf.constant(features["z"])}, tf.constant(labels % 2)
+
+    columns, found = [tf.feature_column.numeric_column("x", shape=(2,)), tf.feature_column.numeric_column("z")], {}
+    for name, input_fn in (("one_shot", one_shot), ("computed", computed), ("initializable", initializable),
+                           ("constants", constants)):
+        model = tf.estimator.LinearClassifier(columns, n_classes=3 if name == "one_shot" else 2)
+        model.train(input_fn, steps=5)
+        found[name] = {key: float(value) for key, value in model.evaluate(input_fn, steps=3).items()}
+    return found

@@ -248,6 +248,11 @@ class Graph(_base.Graph):
         made.output = int(output)
         return self._made(made[0])
 
+    def dataset_of(self, result: Any) -> Any:
+        from .data import dataset_of_elements
+
+        return dataset_of_elements(self, result)
+
     def get_operation_by_name(self, name: str) -> Operation:
         node = lib.est_graph_find(self._c, name.encode())
         if node.graph == NULL:
