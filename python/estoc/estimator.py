@@ -592,6 +592,10 @@ class Estimator:
 
     # --- variables ---
 
+    def eval_dir(self, name: str | None = None) -> str:
+        """Where evaluations of that name write their summaries."""
+        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
+
     def latest_checkpoint(self) -> str | None:
         """The prefix of the latest checkpoint; None: there is none."""
         return latest_checkpoint(self.model_dir)

@@ -177,3 +177,91 @@ def elements_of_iterators(tf):
         model.train(input_fn, steps=5)
         found[name] = {key: float(value) for key, value in model.evaluate(input_fn, steps=3).items()}
     return found
+
+
+def run_once(tf, fetches):
+    v1 = tf.compat.v1
+    with v1.Session() as session:
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+        return session.run(fetches)
+
+
+@case
+def layers_in_variable_scopes(tf):
+    """Layers share the variables of scopes that are used again, and have their initializers and regularizers."""
+    v1, layers = tf.compat.v1, tf.compat.v1.layers
+    ones, l2 = v1.ones_initializer(), tf.keras.regularizers.l2(0.1)
+
+    def tower(x, training):
+        with v1.variable_scope("tower", reuse=v1.AUTO_REUSE, initializer=v1.constant_initializer(0.5)):
+            y = layers.dense(x, 3, activation=tf.nn.relu, kernel_regularizer=l2)
+            y = layers.batch_normalization(y, training=training)
+            y = layers.dense(layers.dense(y, 2), 2, name="last", bias_initializer=ones, use_bias=True)
+        return y
+
+    found = {}
+    with tf.Graph().as_default():
+        x = tf.constant([[1.0, 2.0], [3.0, -1.0]])
+        train, test = tower(x, True), tower(x * 2.0, False)
+        with v1.variable_scope("tower", reuse=True):
+            kernel = v1.get_variable("last/kernel")
+        v1.layers.dense(x, 2, name="frozen", trainable=False, kernel_regularizer=l2)
+        with v1.name_scope("scope"), v1.variable_scope("wide", regularizer=l2):
+            layers.dense(x, 1)
+        again = layers.dense(x, 2, name="frozen", reuse=True)
+        found["names"] = [v.name for v in v1.global_variables()]
+        found["trained"] = [v.name for v in v1.trainable_variables()]
+        found["updates"] = len(v1.get_collection(v1.GraphKeys.UPDATE_OPS))
+        found["regularizers"] = len(v1.losses.get_regularization_losses())
+        with_loss = v1.losses.get_regularization_loss("tower")
+        found["values"] = run_once(tf, [train, test, kernel, with_loss, again.shape[1] + tf.constant(0)])
+        for name, options in (("frozen", {}), ("unknown", {"reuse": True})):
+            try:
+                layers.dense(x, 2, name=name, **options)
+            except ValueError as error:
+                found[name] = str(error)[:46]
+    with tf.Graph().as_default():
+        image = tf.reshape(tf.range(32.0), [1, 4, 4, 2])
+        conv = layers.conv2d(image, 2, 3, padding="same", kernel_initializer=ones, activation=tf.nn.relu, name="c")
+        shared = layers.conv2d(image, 2, [3, 3], padding="same", name="c", reuse=True)
+        row = layers.conv1d(image[0], 3, 2, kernel_initializer=ones, strides=2)
+        cube = layers.dense(image, 3, kernel_initializer=ones, name="cube")
+        dropped = layers.dropout(image, 0.5, training=tf.constant(False))
+        found["images"] = run_once(tf, [conv, shared, row, cube, tf.reduce_sum(dropped)])
+        found["image names"] = [v.name for v in v1.global_variables()]
+    return found
+
+
+@case
+def losses_and_counts_of_1(tf):
+    v1 = tf.compat.v1
+    reduction = v1.losses.Reduction
+    with tf.Graph().as_default():
+        labels, p = tf.constant([[1.0, 0.0], [0.0, 1.0]]), tf.constant([[0.8, 0.1], [0.3, 0.6]])
+        made = [v1.losses.mean_squared_error(labels, p, [[1.0], [0.0]]), v1.losses.hinge_loss(labels, p),
+                v1.losses.cosine_distance(labels, p, axis=1), v1.losses.compute_weighted_loss([1.0, 2.0], [1.0, 0.5]),
+                v1.losses.absolute_difference(labels, p, 2.0, None, None, reduction.SUM),
+                v1.losses.compute_weighted_loss(p, 3.0, reduction=reduction.NONE)]
+        v1.losses.add_loss(tf.constant(7.0))
+        v1.get_variable("w", initializer=[1.0, 2.0], regularizer=tf.keras.regularizers.l1_l2(0.1, 0.2))
+        total = [v1.losses.get_total_loss(False), v1.losses.get_regularization_loss()] if len(made) == 0 else [
+            tf.add_n([tf.reduce_sum(loss) for loss in v1.losses.get_losses()]), v1.losses.get_regularization_loss()]
+        counted = len(v1.losses.get_losses())
+        losses = run_once(tf, made + total)
+    with tf.Graph().as_default():
+        labels, p = tf.constant([1, 0, 1, 1, 0]), tf.constant([0.9, 0.4, 0.3, 0.8, 0.7])
+        found, weights = tf.cast(p > 0.5, tf.int64), tf.constant([1.0, 2.0, 0.5, 1.0, 3.0])
+        metrics = {name: getattr(v1.metrics, name)(labels, found) for name in (
+            "true_positives", "true_negatives", "false_positives", "false_negatives")}
+        metrics["weighted"] = v1.metrics.false_positives(labels, found, weights, ["of_values"], ["of_updates"])
+        metrics["iou"] = v1.metrics.mean_iou(labels, found, 2)
+        metrics["below"] = v1.metrics.percentage_below(p, 0.75)
+        metrics["relative"] = v1.metrics.mean_relative_error(p, p * 2.0, [1.0, 0.0, 2.0, 1.0, 1.0])
+        with v1.Session() as session:
+            session.run(v1.local_variables_initializer())
+            updates = [session.run({name: pair[1] for name, pair in metrics.items()}) for _ in range(2)]
+            for update in updates:
+                update.pop("iou")  # a matrix of counts there
+            values = session.run({name: pair[0] for name, pair in metrics.items()})
+        collected = [len(v1.get_collection(key)) for key in ("of_values", "of_updates")]
+    return {"losses": losses, "counted": counted, "updates": updates, "values": values, "collected": collected}
