@@ -265,3 +265,63 @@ def losses_and_counts_of_1(tf):
             values = session.run({name: pair[0] for name, pair in metrics.items()})
         collected = [len(v1.get_collection(key)) for key in ("of_values", "of_updates")]
     return {"losses": losses, "counted": counted, "updates": updates, "values": values, "collected": collected}
+
+
+@case
+def schedules_of_canned_models(tf):
+    """Learning rates that are schedules of Keras, in canned models and in a model_fn."""
+    v1, (features, labels) = tf.compat.v1, table()
+    columns = [tf.feature_column.numeric_column("x", shape=(2,))]
+    optimizers, schedules = tf.keras.optimizers.legacy, tf.keras.optimizers.schedules
+
+    def model_fn(features, labels, mode):
+        logits = v1.layers.dense(features["x"], 3, kernel_initializer=v1.zeros_initializer())
+        loss = v1.losses.sparse_softmax_cross_entropy(labels, logits)
+        optimizer = optimizers.SGD(schedules.InverseTimeDecay(0.5, 2, 0.9))
+        optimizer.iterations = v1.train.get_or_create_global_step()
+        train_op = optimizer.get_updates(loss, v1.trainable_variables())[0]
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return {"adam": trained(tf, tf.estimator.LinearClassifier(columns, n_classes=3, optimizer=optimizers.Adam(
+                schedules.ExponentialDecay(0.1, 3, 0.5))), features, labels),
+            "lambda": trained(tf, tf.estimator.LinearClassifier(columns, n_classes=3, optimizer=lambda: optimizers.Ftrl(
+                learning_rate=v1.train.exponential_decay(0.1, v1.train.get_global_step(), 3, 0.5),
+                l1_regularization_strength=0.01)), features, labels),
+            "own": trained(tf, tf.estimator.Estimator(model_fn), features, labels)}
+
+
+@case
+def keras_in_model_fns(tf):
+    """Models of Keras in a model_fn, trained as the guide to TensorFlow 2 has it: by optimizers of TensorFlow 1 and
+    legacy ones, for the variables of the model, with its regularizers."""
+    v1, (features, labels) = tf.compat.v1, table()
+    legacy, constant = tf.keras.optimizers.legacy, tf.keras.initializers.Constant
+
+    def model_fn(features, labels, mode, params):
+        model = tf.keras.Sequential([
+            tf.keras.layers.Dense(4, "tanh", kernel_initializer=constant(np.arange(8.0).reshape(2, 4) / 10), input_shape=(2,),
+                                  kernel_regularizer=tf.keras.regularizers.l2(0.1)),
+            tf.keras.layers.Dense(3, kernel_initializer=constant(np.arange(12.0).reshape(4, 3) / 10))])
+        step = v1.train.get_or_create_global_step()
+
+        def total():
+            logits = model(features["x"], training=mode == "train")
+            loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, logits)
+            return loss + tf.add_n(model.losses)
+
+        with tf.GradientTape() as tape:
+            loss = total()
+        variables, train_op = model.trainable_variables, None
+        if params == "of_1":
+            train_op = v1.train.AdamOptimizer(0.1).minimize(loss, var_list=variables, global_step=step)
+        else:
+            optimizer = legacy.Adam(0.1)
+            optimizer.iterations = step
+            if params == "updates":
+                train_op = tf.group(optimizer.get_updates(loss, variables)[0], *model.updates)
+            else:
+                train_op = optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return {way: trained(tf, tf.estimator.Estimator(model_fn, params=way), features, labels)
+            for way in ("of_1", "updates", "tape")}

@@ -455,16 +455,21 @@ class Layer(Recorded, Named):
 
     @property
     def losses(self) -> list:
-        """Of regularizers, and of add_loss in the last call: in a trace nodes of it."""
-        trace = current_trace()
-        if trace is None:
+        """Of regularizers, and of add_loss in the last call: in a trace or a model_fn nodes of it."""
+        graph = default_graph()
+        if graph is None:
             return self._losses_now()
-        found = self._losses_in(trace.graph, trace)
+        found = self._losses_in(graph)
         for layer in self._flat_layers():
-            found += layer._losses_in(trace.graph, trace)
+            found += layer._losses_in(graph)
         return found
 
-    def _losses_in(self, graph: Graph, trace: Any) -> list:
+    @property
+    def updates(self) -> list:
+        """Nothing: what layers update in a training step is a part of it."""
+        return []
+
+    def _losses_in(self, graph: Graph) -> list:
         found = list(self._losses.get(graph, ())) if self._scoped else []
         for variable, cost in self._costs(graph):
             found.append(cost(variable._as_node(graph)))
