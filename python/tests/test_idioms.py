@@ -38,6 +38,55 @@ def test_app_run_calls_main_and_exits():
     assert exit.value.code == 2
 
 
+@pytest.fixture
+def flags(monkeypatch):
+    module = tf.compat.v1.flags
+    monkeypatch.setattr(module, "FLAGS", module.FlagValues())
+    return module
+
+
+def test_flags_of_a_program(flags, monkeypatch, capsys):
+    flags.DEFINE_string("model_dir", "/tmp/x", "where")
+    flags.DEFINE_integer("steps", 3, "how many")
+    flags.DEFINE_bool("train", True, "whether")
+    flags.DEFINE_boolean("fast", False, "whether")
+    flags.DEFINE_float("rate", None, "how fast")
+    flags.DEFINE_enum("kind", "wide", ["wide", "deep"], "which")
+    flags.DEFINE_list("columns", "a,b", "of the table")
+    flags.DEFINE_multi_integer("units", [1, 2], "of layers")
+    argv = ["program", "--steps=5", "rest", "--notrain", "-rate", "0.5", "--fast", "--kind=deep", "--columns=c, d",
+            "--units=4", "--units=5", "--unknown=3", "--", "--steps=7"]
+    with pytest.raises(SystemExit):
+        tf.app.run(lambda rest: print(rest), argv)
+    assert capsys.readouterr().out == "['program', 'rest', '--unknown=3', '--steps=7']\n"
+    assert flags.FLAGS.flag_values_dict() == {
+        "model_dir": "/tmp/x", "steps": 5, "train": False, "fast": True, "rate": 0.5, "kind": "deep",
+        "columns": ["c", "d"], "units": [4, 5]}
+    flags.FLAGS.steps = 9
+    assert flags.FLAGS.steps == 9 and flags.FLAGS["steps"].default == 3 and "steps" in flags.FLAGS
+    for wrong, text in ((["--steps=x"], "--steps=x"), (["--kind=tall"], "should be one of <wide|deep>"),
+                        (["--stepz=1"], "Did you mean: steps"), (["--rate"], "Missing value"), (["--train=2"], "boolean")):
+        with pytest.raises(flags.Error, match=text):
+            flags.FLAGS(["program"] + wrong)
+    with pytest.raises(AttributeError, match="did you mean 'steps'"):
+        flags.FLAGS.stepz
+    with pytest.raises(flags.Error, match="defined twice"):
+        flags.DEFINE_integer("steps", 1)
+    with pytest.raises(SystemExit):
+        tf.app.run(lambda rest: None, ["program", "--help"])
+    assert "--[no]train: whether" in capsys.readouterr().out
+
+
+def test_the_first_flag_that_is_read_parses_the_arguments(flags, monkeypatch):
+    flags.DEFINE_integer("steps", 3)
+    flags.DEFINE_string("name", None)
+    monkeypatch.setattr(sys, "argv", ["program", "--steps", "4"])
+    assert flags.FLAGS.steps == 4
+    flags.mark_flag_as_required("name")
+    with pytest.raises(flags.IllegalFlagValueError, match="must have a value"):
+        flags.FLAGS(["program"])
+
+
 def test_gfile_of_tensorflow_1(tmp_path):
     tf.gfile.MakeDirs(str(tmp_path / "a"))
     assert tf.gfile.Exists(str(tmp_path / "a")) and tf.gfile.ListDirectory(str(tmp_path)) == ["a"]

@@ -24,7 +24,7 @@ from ._initializers import (constant_initializer, glorot_normal_initializer, glo
                             truncated_normal_initializer, zeros_initializer)
 from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
                        get_default_session)
-from . import (app, data, feature_column, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401
+from . import (app, data, feature_column, flags, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401
                saved_model, summary, train)
 from ._named import renamed as _renamed
 from .summary import Summary  # noqa: F401
