@@ -86,6 +86,9 @@ class EstimatorSpec:
         if self.mode == ModeKeys.PREDICT and self.predictions is None:
             raise ValueError("Missing predictions.")
 
+    def check(self, config: RunConfig) -> None:
+        """Raises where the config does not fit."""
+
 
 @dataclasses.dataclass
 class PredictOutput:
@@ -227,6 +230,7 @@ def _on_model(model: Any, mode: int, params: Any) -> None:
         spec = own.model_fn(**arguments)
     if not isinstance(spec, EstimatorSpec):
         raise ValueError(f"model_fn should return an EstimatorSpec, not {type(spec).__name__}.")
+    spec.check(own.config)
     _register(model, own, spec, graph)
 
 

@@ -458,6 +458,10 @@ class Variable(Node):
         here()
         return self.graph.node(lib.est_assign(self._c, as_node(value, self.graph, self.dtype)._c))
 
+    def load(self, value: Any, session: Any) -> None:
+        """Sets it in a session, at once."""
+        session._write(self, value)
+
     def assign_add(self, value: Any) -> Node:
         here()
         return self.graph.node(lib.est_assign_add(self._c, as_node(value, self.graph, self.dtype)._c))

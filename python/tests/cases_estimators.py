@@ -325,3 +325,70 @@ def keras_in_model_fns(tf):
 
     return {way: trained(tf, tf.estimator.Estimator(model_fn, params=way), features, labels)
             for way in ("of_1", "updates", "tape")}
+
+
+@case
+def scaffolds(tf):
+    """Functions and operations that run when a session is new, in an Estimator and in monitored sessions."""
+    v1, (features, labels) = tf.compat.v1, table()
+    start = checkpoint_of(tf, {"old/kernel": (2, 3), "old/bias": (3,)})
+    calls = []
+
+    def model_fn(features, labels, mode):
+        logits = v1.layers.dense(features["x"], 3, name="new")
+        kernel, bias = (v for name in ("kernel", "bias") for v in v1.global_variables() if name in v.name)
+        loss = v1.losses.sparse_softmax_cross_entropy(labels, logits)
+        step = v1.train.get_or_create_global_step()
+        train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+        saver = v1.train.Saver({"old/kernel": kernel})
+
+        def init_fn(scaffold, session):
+            calls.append(type(scaffold).__name__)
+            saver.restore(session, start)
+            bias.load([0.1, 0.2, 0.3], session)
+
+        scaffold = v1.train.Scaffold(init_fn=init_fn, saver=v1.train.Saver(max_to_keep=2), local_init_op=tf.group(
+            v1.tables_initializer(), v1.local_variables_initializer()))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=scaffold)
+
+    config = tf.estimator.RunConfig(keep_checkpoint_max=2, save_checkpoints_steps=2)
+    model = tf.estimator.Estimator(model_fn, config=config)
+    found = {"metrics": trained(tf, model, features, labels), "again": trained(tf, model, features, labels)}
+    found["calls"] = list(calls)
+    with tf.Graph().as_default():
+        v = v1.get_variable("v", initializer=[1.0, 2.0])
+        step = v1.train.get_or_create_global_step()
+        count = v1.assign_add(step, 1)
+        scaffold = v1.train.Scaffold(init_op=tf.group(v.assign([5.0, 6.0]), step.initializer),
+                                     init_fn=lambda scaffold, session: session.run(doubled))
+        doubled = v.assign(v * 2.0)
+        folder = tempfile.mkdtemp()
+        for _ in range(2):
+            with v1.train.MonitoredTrainingSession(checkpoint_dir=folder, scaffold=scaffold) as session:
+                found[f"monitored {len(found)}"] = session.run([v, count])
+    return found
+
+
+@case
+def initial_values_of_checkpoints(tf):
+    v1 = tf.compat.v1
+    start = checkpoint_of(tf, {"old/dense/kernel": (2, 3), "old/dense/bias": (3,), "other": (2,)})
+    with tf.Graph().as_default():
+        x = tf.constant([[1.0, 2.0]])
+        with v1.variable_scope("new"):
+            y = v1.layers.dense(x, 3)
+        a, b = v1.get_variable("a", [2]), v1.get_variable("b", [2])
+        v1.train.init_from_checkpoint(start, {"old/": "new/", "other": a})
+        v1.train.init_from_checkpoint(start, [("other", "b")])
+        found = {"values": run_once(tf, [y, a, b])}
+    with tf.Graph().as_default():
+        with v1.variable_scope("old"):
+            v1.layers.dense(tf.constant([[1.0, 2.0]]), 4)
+        for name, mapping in (("shape", {"old/dense/kernel": "old/dense/kernel"}), ("missing", {"nothing": "old/dense/bias"}),
+                              ("scope", {"old": "old/"})):
+            try:
+                v1.train.init_from_checkpoint(start, mapping)
+            except ValueError as error:
+                found[name] = str(error)[:24]
+    reader = v1.train.NewCheckpointReader(start)
+    return {**found, "reader": [reader.has_tensor("other"), reader.get_tensor("other")]}

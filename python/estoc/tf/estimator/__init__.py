@@ -108,12 +108,23 @@ class EstimatorSpec(_estimator.EstimatorSpec):
                  eval_metric_ops: _Any = None, export_outputs: _Any = None, training_chief_hooks: _Any = None,
                  training_hooks: _Any = None, scaffold: _Any = None, evaluation_hooks: _Any = None,
                  prediction_hooks: _Any = None):
-        if scaffold is not None and scaffold._changes():
-            raise NotImplementedError("scaffold: one with functions of its own does not exist yet")
+        self.scaffold = scaffold
+        if scaffold is not None:
+            training_hooks = scaffold._hooks(True) + list(training_hooks or ())
+            evaluation_hooks = scaffold._hooks(False) + list(evaluation_hooks or ())
+            prediction_hooks = scaffold._hooks(False) + list(prediction_hooks or ())
         if loss is not None and getattr(loss, "shape", ()) not in ((), None):
             loss = _ops.reshape(loss, [])  # one of a single element, as TensorFlow takes it
         super().__init__(mode, predictions, loss, train_op, eval_metric_ops, export_outputs, training_hooks,
                          training_chief_hooks, evaluation_hooks, prediction_hooks)
+
+
+    def check(self, config: _RunConfig) -> None:
+        """Raises where the scaffold wants another number of checkpoints than the config."""
+        saver = None if self.scaffold is None else self.scaffold.saver
+        if saver is not None and self.mode == ModeKeys.TRAIN and saver._max != (config.keep_checkpoint_max or 0):
+            raise NotImplementedError(f"the saver of the scaffold keeps {saver._max} checkpoints: say so in "
+                                      f"RunConfig(keep_checkpoint_max={saver._max})")
 
 
 class Estimator(_Estimator):

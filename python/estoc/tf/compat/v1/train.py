@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any as _Any
+from typing import NamedTuple as _NamedTuple
 
 from .... import cluster as _cluster
 from .... import ops as _ops
@@ -14,6 +15,7 @@ from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ....graph import ReplicaDevices as _ReplicaDevices
 from ....graph import default_graph as _default_graph
+from ....summary import EventReader as _EventReader
 from ...train import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
 from . import _graph
@@ -24,7 +26,10 @@ from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSess
                          MonitoredTrainingSession, NanLossDuringTrainingError, NanTensorHook, ProfilerHook, Scaffold,
                          SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
                          StepCounterHook, StopAtStepHook, SummarySaverHook, WorkerSessionCreator)
-from ._saver import Saver, checkpoint_exists, get_checkpoint_mtimes, remove_checkpoint  # noqa: F401
+from ._saver import (NewCheckpointReader, Saver, checkpoint_exists, get_checkpoint_mtimes,  # noqa: F401
+                     init_from_checkpoint, remove_checkpoint)
+
+from .summary import Summary as _Summary
 
 
 def _graph_of(graph: _Any) -> _Any:
@@ -45,6 +50,19 @@ def get_global_step(graph: _Any = None) -> _Any:
     if isinstance(graph, _graph.Graph) and all(v._name != "global_step" for v in graph.global_variables):
         return None
     return graph.global_step
+
+
+def summary_iterator(path: _Any) -> _Any:
+    """The events of a file of summaries; each has step, wall_time and summary.value."""
+    for entry in _EventReader(path):
+        one = _Summary.Value(entry["tag"], entry["value"] if entry["kind"] == "scalar" else None, entry["kind"], entry["value"])
+        yield _Event(entry["wall_time"], entry["step"], _Summary([one]))
+
+
+class _Event(_NamedTuple):
+    wall_time: float
+    step: int
+    summary: _Any
 
 
 def global_step(sess: _Any, global_step_tensor: _Any) -> int:
