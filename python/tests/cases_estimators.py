@@ -392,3 +392,67 @@ def initial_values_of_checkpoints(tf):
                 found[name] = str(error)[:24]
     reader = v1.train.NewCheckpointReader(start)
     return {**found, "reader": [reader.has_tensor("other"), reader.get_tensor("other")]}
+
+
+@case
+def sequences_in_maps(tf):
+    """Features of any length as dense tensors: filled up in batches, or as they are in rows."""
+    rows = [example(tf, row, 4) for row in range(5)]
+    sequence = {"ids": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+                "x": tf.io.FixedLenFeature([], tf.float32)}
+    ragged = {"ids": tf.io.VarLenFeature(tf.int64), "word": tf.io.VarLenFeature(tf.string)}
+
+    def dense(records):
+        parsed = tf.io.parse_example(records, ragged)
+        ids = tf.sparse.to_dense(parsed["ids"], default_value=-1)
+        return {"ids": ids, "known": tf.cast(ids >= 0, tf.float32), "word": tf.sparse.to_dense(parsed["word"])}
+
+    def one(record):
+        parsed = tf.io.parse_single_example(record, {**sequence, "word": tf.io.VarLenFeature(tf.string)})
+        return parsed["ids"], tf.sparse.to_dense(parsed["word"])
+
+    records = tf.data.Dataset.from_tensor_slices(rows)
+    found = {"batch": list(records.batch(5).map(lambda r: tf.io.parse_example(r, sequence)).as_numpy_iterator()),
+             "dense": list(records.batch(3).map(dense).as_numpy_iterator()),
+             "rows": list(records.map(one).as_numpy_iterator()),
+             "padded": list(records.map(lambda r: tf.io.parse_single_example(r, sequence)["ids"]).padded_batch(
+                 5).as_numpy_iterator()),
+             "now": tf.io.parse_example(rows, sequence), "later": tf.sparse.to_dense(tf.io.parse_example(rows, ragged)["ids"])}
+    return found
+
+
+@case
+def averages_and_decays_of_1(tf):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        step = tf.constant(30, tf.int64)
+        decays = run_once(tf, [
+            v1.train.natural_exp_decay(0.1, step, 10, 0.5), v1.train.natural_exp_decay(0.1, step, 20, 0.5, staircase=True),
+            v1.train.cosine_decay_restarts(0.1, step, 20), v1.train.cosine_decay_restarts(0.1, step, 7, 1.5, 0.9, 0.1)])
+    with tf.Graph().as_default():
+        v, w = v1.get_variable("v", initializer=[1.0, 2.0]), v1.get_variable("w", initializer=5.0, trainable=False)
+        average = v1.train.ExponentialMovingAverage(0.9)
+        limited = v1.train.ExponentialMovingAverage(0.9, num_updates=v1.train.get_or_create_global_step(), name="limited")
+        update, updates = average.apply(), limited.apply([v, w])
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run([v.assign([3.0, -1.0]), w.assign(0.0)])
+            session.run([update, updates])
+            session.run(update)
+            values = session.run([average.average(v), limited.average(v), limited.average(w)])
+        names = [average.average_name(v), average.average(v).name, average.average(w) is None,
+                 sorted(average.variables_to_restore()), sorted(v.name for v in v1.global_variables())]
+    return {"decays": decays, "values": values, "names": names}
+
+
+@case
+def a_layer_that_is_twice_in_a_model(tf):
+    """The pooling layer of the official model for MNIST."""
+    layers, x = tf.keras.layers, np.arange(128, dtype=np.float32).reshape(2, 8, 8, 1) / 1000
+    pool = layers.MaxPooling2D((2, 2), (2, 2), padding="same")
+    conv = [layers.Conv2D(n, 3, padding="same", kernel_initializer="ones") for n in (2, 3)]
+    model = tf.keras.Sequential([layers.Reshape((8, 8, 1), input_shape=(8, 8, 1)), conv[0], pool, conv[1], pool,
+                                 layers.Flatten(), layers.Dense(1, kernel_initializer="ones")])
+    model.compile(tf.keras.optimizers.SGD(1e-6), "mse")
+    losses = model.fit(x, np.float32([[1], [2]]), verbose=0, epochs=2).history["loss"]
+    return {"losses": losses, "predictions": model.predict(x, verbose=0)}

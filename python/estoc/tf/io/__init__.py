@@ -33,8 +33,18 @@ class TFRecordWriter(_io.TFRecordWriter):
         super().__init__(path, options)
 
 
+class FixedLenSequenceFeature(_io.PaddedFeature):
+    """A feature with any number of values, of which a batch is filled up to the longest row."""
+
+    def __new__(cls, shape: Any, dtype: Any, allow_missing: bool = False, default_value: Any = None) -> Any:
+        if not allow_missing:
+            raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
+        return super().__new__(cls, tuple(shape), as_dtype(dtype), default_value)
+
+
 def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()}
+    return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()
+            if not name.endswith("/lengths")}
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ _SHARED = ("Graph", "Operation", "control_dependencies", "device", "executing_ea
            "init_scope", "name_scope", "no_op")
 #: Functions that have moved to modules in TensorFlow 2.
 _MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature", "VarLenFeature": "io.VarLenFeature",
+          "FixedLenSequenceFeature": "io.FixedLenSequenceFeature", "sparse_tensor_to_dense": "sparse.to_dense",
           "parse_example": "io.parse_example", "parse_single_example": "io.parse_single_example",
           "random_normal": "random.normal", "random_uniform": "random.uniform", "set_random_seed": "random.set_seed",
           "truncated_normal": "random.truncated_normal", "log": "math.log", "is_nan": "math.is_nan",

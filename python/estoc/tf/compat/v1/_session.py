@@ -67,7 +67,9 @@ class ConfigProto(_Message):
 class RunOptions(_Message):
     """Refused by Session.run: estoc.hooks.profiler_hook traces runs."""
 
-    _fields = {"trace_level": 0, "timeout_in_ms": 0}
+    NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
+    _fields = {"trace_level": 0, "timeout_in_ms": 0, "output_partition_graphs": False,
+               "report_tensor_allocations_upon_oom": False}
 
 
 def target_of(target: str | None) -> str | None:
