@@ -405,16 +405,21 @@ class VocabInfo:
 @dataclasses.dataclass
 class WarmStartSettings:
     """Initial values from a checkpoint, a model directory or a SavedModel. vars_to_warm_start is a regular expression
-    of trainable variables; None: only those with a vocabulary."""
+    of trainable variables; a list of them: of all variables, with slots; None: only those with a vocabulary."""
 
     ckpt_to_initialize_from: str
-    vars_to_warm_start: str | None = ".*"
+    vars_to_warm_start: str | Sequence[Any] | None = ".*"
     var_name_to_vocab_info: Mapping[str, VocabInfo] | None = None
     var_name_to_prev_var_name: Mapping[str, str] | None = None
 
     def _c(self, keep: Keep) -> Any:
-        if self.vars_to_warm_start is not None and not isinstance(self.vars_to_warm_start, str):
-            raise NotImplementedError("vars_to_warm_start is a regular expression or None; lists do not exist yet")
+        wanted = self.vars_to_warm_start
+        several = wanted is not None and not isinstance(wanted, str)
+        if several:
+            names = [item if isinstance(item, str) else item.name.partition(":")[0] for item in wanted]
+            if not names:
+                raise ValueError("vars_to_warm_start is an empty list; None warm-starts only variables with a vocabulary")
+            wanted = "|".join(f"({name})" for name in names)
         vocabs = [{"variable": keep.string(name), "new_vocab": keep.string(info.new_vocab),
                    "old_vocab": keep.string(info.old_vocab), "new_vocab_size": max(info.new_vocab_size, 0),
                    "old_vocab_size": max(info.old_vocab_size, 0), "num_oov_buckets": info.num_oov_buckets,
@@ -422,8 +427,7 @@ class WarmStartSettings:
         renames = [{"variable": keep.string(name), "stored": keep.string(old)}
                    for name, old in (self.var_name_to_prev_var_name or {}).items()]
         return keep.options("est_warm_start", path=keep.string(self.ckpt_to_initialize_from),
-                            variables=keep.string(self.vars_to_warm_start),
-                            only_vocabs=self.vars_to_warm_start is None,
+                            variables=keep.string(wanted), all=several, only_vocabs=wanted is None,
                             renames=keep.span("est_renames", "est_rename", renames),
                             vocabs=keep.span("est_vocab_infos", "est_vocab_info", vocabs))
 

@@ -456,3 +456,29 @@ def a_layer_that_is_twice_in_a_model(tf):
     model.compile(tf.keras.optimizers.SGD(1e-6), "mse")
     losses = model.fit(x, np.float32([[1], [2]]), verbose=0, epochs=2).history["loss"]
     return {"losses": losses, "predictions": model.predict(x, verbose=0)}
+
+
+@case
+def warm_starts_of_lists(tf):
+    """Parts of names in a list, which are of all variables and not only of those that are trained."""
+    v1, (features, labels) = tf.compat.v1, table()
+
+    def model_fn(features, labels, mode, params):
+        with v1.variable_scope("first"):
+            x = v1.layers.dense(features["x"], 2, kernel_initializer=v1.constant_initializer(params))
+            v1.get_variable("kept", initializer=[params, params], trainable=False)
+        y = v1.layers.dense(x, 3, kernel_initializer=v1.constant_initializer(params), name="last")
+        loss = v1.losses.sparse_softmax_cross_entropy(labels, y)
+        train_op = v1.train.MomentumOptimizer(0.0, 0.9).minimize(loss, v1.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    first = tf.estimator.Estimator(model_fn, params=1.0)
+    first.train(batches(tf, features, labels), steps=1)
+    found = {}
+    for name, wanted in (("list", ["first", "last/bias"]), ("regex", "first")):
+        settings = tf.estimator.WarmStartSettings(first.model_dir, vars_to_warm_start=wanted)
+        model = tf.estimator.Estimator(model_fn, params=2.0, warm_start_from=settings)
+        model.train(batches(tf, features, labels), steps=1)
+        found[name] = {name: model.get_variable_value(name).ravel()[:2]
+                       for name in ("first/dense/kernel", "first/kept", "last/kernel", "last/bias")}
+    return found

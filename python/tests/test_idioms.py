@@ -217,13 +217,14 @@ def test_a_logging_hook_made_outside_finds_names(caplog, rows):
     def model_fn(features, labels, mode):
         logits = tf.layers.dense(features["x"], 2)
         tf.nn.softmax(logits, name="softmax_tensor")
+        tf.identity(0.1, "learning_rate")
         loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
         own = tf.train.LoggingTensorHook({"own": loss, "p": "softmax_tensor:0"}, every_n_iter=1)
         train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[own])
 
     seen = []
-    named = tf.train.LoggingTensorHook({"probabilities": "softmax_tensor"}, every_n_iter=1)
+    named = tf.train.LoggingTensorHook({"probabilities": "softmax_tensor", "rate": "learning_rate"}, every_n_iter=1)
     formatted = tf.train.LoggingTensorHook(["softmax_tensor:0"], every_n_iter=1, formatter=lambda values: seen.append(
         values) or f"rows {[value.shape for value in values.values()]}")
     estimator = tf.estimator.Estimator(model_fn)
@@ -231,7 +232,7 @@ def test_a_logging_hook_made_outside_finds_names(caplog, rows):
     with caplog.at_level(logging.INFO, "tensorflow"):
         estimator.train(input_fn, steps=1, hooks=[named, formatted])
     assert list(seen[0]) == ["softmax_tensor:0"] and "rows [(50, 2)]" in caplog.text
-    assert "probabilities = [[" in caplog.text and "own = " in caplog.text and ", p = [[" in caplog.text
+    assert "probabilities = [[" in caplog.text and "rate = 0.1" in caplog.text and "own = " in caplog.text and ", p = [[" in caplog.text
     with pytest.raises(tf.errors.NotFoundError, match="logs node 'nothing'"):
         estimator.train(input_fn, steps=1, hooks=[tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)])
     broken = tf.train.LoggingTensorHook({"p": "softmax_tensor"}, every_n_iter=1, formatter=lambda values: 1 // 0)

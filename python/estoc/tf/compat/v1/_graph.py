@@ -70,6 +70,10 @@ class Tensor(Node):
         return f"<tf.Tensor '{self.name}' shape={'<unknown>' if self.shape is None else tuple(self.shape)} " \
                f"dtype={self.dtype.name}>"
 
+    def __str__(self) -> str:
+        shape = "<unknown>" if self.shape is None else tuple(self.shape)
+        return f'Tensor("{self.name}", shape={shape}, dtype={self.dtype.name})'
+
     def __eq__(self, other: Any) -> bool:  # as in graphs of TensorFlow
         return self is other
 
