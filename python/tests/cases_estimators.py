@@ -227,6 +227,11 @@ def layers_in_variable_scopes(tf):
         row = layers.conv1d(image[0], 3, 2, kernel_initializer=ones, strides=2)
         cube = layers.dense(image, 3, kernel_initializer=ones, name="cube")
         dropped = layers.dropout(image, 0.5, training=tf.constant(False))
+        is_training = v1.placeholder_with_default(tf.constant(True), [])
+        normal = layers.batch_normalization(image, training=is_training)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            found["normal"] = [session.run(normal, {is_training: value}) for value in (True, False)]
         found["images"] = run_once(tf, [conv, shared, row, cube, tf.reduce_sum(dropped)])
         found["image names"] = [v.name for v in v1.global_variables()]
     return found
@@ -481,4 +486,22 @@ def warm_starts_of_lists(tf):
         model.train(batches(tf, features, labels), steps=1)
         found[name] = {name: model.get_variable_value(name).ravel()[:2]
                        for name in ("first/dense/kernel", "first/kept", "last/kernel", "last/bias")}
+    return found
+
+
+@case
+def parse_specs_with_labels(tf):
+    """What canned estimators read from Examples."""
+    columns = [tf.feature_column.numeric_column("x", (2,)), tf.feature_column.categorical_column_with_hash_bucket("c", 5)]
+    made = {"classes": tf.estimator.classifier_parse_example_spec(columns, "label", tf.string, "none", "w"),
+            "numbers": tf.estimator.regressor_parse_example_spec(columns, "label", label_dimension=3)}
+    found = {}
+    for name, spec in made.items():
+        for key, feature in spec.items():
+            found[f"{name} {key}"] = [type(feature).__name__, feature.dtype.name, list(getattr(feature, "shape", ())),
+                                      getattr(feature, "default_value", None)]
+    try:
+        tf.estimator.classifier_parse_example_spec(columns, "x")
+    except ValueError as error:
+        found["error"] = str(error)[:40]
     return found

@@ -168,17 +168,16 @@ def batch_normalization(inputs: _Any, axis: int = -1, momentum: float = 0.99, ep
     axis = axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
     if x.shape is None or axis not in (-1, len(x.shape) - 1):
         raise NotImplementedError(f"batch_normalization: axis {axis} of {x.shape}; it is the last one")
-    if isinstance(training, _Node):
-        raise NotImplementedError("batch_normalization: training is True or False here. Build the model once for each in "
-                                  "one variable_scope, with reuse=True for the second")
-    return _built_by_c(x, name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer},
-                       lambda leaf: _layers.batch_normalization(x, training, momentum, epsilon, center, scale, trainable,
-                                                                leaf))
+    ways = [True, False] if isinstance(training, _Node) else [bool(training)]
+    made = _built_by_c(x, name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
+        lambda leaf, way=way: _layers.batch_normalization(x, way, momentum, epsilon, center, scale, trainable, leaf)
+        for way in ways])
+    return made[0] if len(ways) == 1 else _ops.where(training, *made)
 
 
 def _built_by_c(x: _Node, name: str | None, default: str, reuse: _Any, regularizers: dict,
-                build: _Callable[[str], _Node]) -> _Node:
-    """A layer of the library, whose variables are named and shared as those of get_variable."""
+                builds: list[_Callable[[str], _Node]]) -> list[_Node]:
+    """Calls of a layer of the library, whose variables are named and shared as those of get_variable."""
     graph = x.graph
     state = _graph.state_of(graph)
     with _graph.variable_scope(name, default, reuse=reuse, auxiliary_name_scope=False) as scope:
@@ -193,12 +192,14 @@ def _built_by_c(x: _Node, name: str | None, default: str, reuse: _Any, regulariz
     outer, _, leaf = full.rpartition("/")
     key = state.layers.setdefault(full, _ffi.new("char *"))
     before = _lib.est_global_variables(graph._c).n
-    with graph.scope(outer + "/" if outer else ""):
-        _lib.est_share_begin(graph._c, key)
-        try:
-            y = build(leaf)
-        finally:
-            _lib.est_share_end(graph._c)
+    made = []
+    for build in builds:
+        with graph.scope(outer + "/" if outer else ""):
+            _lib.est_share_begin(graph._c, key)
+            try:
+                made.append(build(leaf))
+            finally:
+                _lib.est_share_end(graph._c)
     graph.check()
     span = _lib.est_global_variables(graph._c)
     for i in range(before, span.n):
@@ -209,7 +210,7 @@ def _built_by_c(x: _Node, name: str | None, default: str, reuse: _Any, regulariz
             scope.regularizer if own.rpartition("/")[2] in regularizers else None)
         if regularizer is not None:
             _graph.add_to_collection(_graph.GraphKeys.REGULARIZATION_LOSSES, regularizer(variable.value()))
-    return y
+    return made
 
 
 _CLASSES = ("BatchNormalization", "Conv2D", "Dense", "Dropout", "Flatten", "Layer", "MaxPooling2D", "AveragePooling2D",
