@@ -234,6 +234,21 @@ def layers_in_variable_scopes(tf):
             found["normal"] = [session.run(normal, {is_training: value}) for value in (True, False)]
         found["images"] = run_once(tf, [conv, shared, row, cube, tf.reduce_sum(dropped)])
         found["image names"] = [v.name for v in v1.global_variables()]
+    columns = tf.feature_column
+    ids = columns.categorical_column_with_identity("ids", 3)
+    with tf.Graph().as_default():
+        features, parts = {"ids": tf.constant([[1], [2]]), "x": tf.constant([[1.0], [2.0]])}, []
+        for _ in range(2):
+            with v1.variable_scope("columns", reuse=v1.AUTO_REUSE):
+                parts.append(v1.feature_column.input_layer(features, [columns.embedding_column(
+                    ids, 2, initializer=v1.ones_initializer()), columns.numeric_column("x")]))
+                parts.append(v1.feature_column.linear_model(features, [ids, columns.numeric_column("x")]))
+        parts += [v1.div(tf.constant([7, -7]), 2), v1.div(tf.constant([7.0]), 2.0),
+                  v1.losses.softmax_cross_entropy([[0.0, 1.0]], [[1.0, 2.0]])]
+        with v1.Session() as session:
+            session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+            found["columns"] = session.run(parts)
+        found["column names"] = [v.name for v in v1.global_variables()]
     return found
 
 

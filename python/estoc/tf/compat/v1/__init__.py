@@ -71,6 +71,7 @@ def _take(tf: "dict[str, _Any]") -> None:
     globals()["py_func"] = _renamed(globals()["py_func"], stateful=None)
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
     globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
+    globals()["div"] = lambda x, y, name=None: _divide(tf, x, y)
     globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])
     from . import estimator  # over that of tf, which is there by now
 
@@ -80,6 +81,12 @@ def _take(tf: "dict[str, _Any]") -> None:
     for name, value in list(tf.items()):
         if not name.startswith("_") and name not in ("annotations", "compat", "contrib"):
             globals().setdefault(name, value)
+
+
+def _divide(tf: "dict[str, _Any]", x: _Any, y: _Any) -> _Any:
+    """The quotient; of integers the largest one below."""
+    x = tf["convert_to_tensor"](x)
+    return x // y if x.dtype.is_integer else x / y
 
 
 __getattr__ = _module_getattr(__name__)

@@ -169,25 +169,25 @@ def batch_normalization(inputs: _Any, axis: int = -1, momentum: float = 0.99, ep
     if x.shape is None or axis not in (-1, len(x.shape) - 1):
         raise NotImplementedError(f"batch_normalization: axis {axis} of {x.shape}; it is the last one")
     ways = [True, False] if isinstance(training, _Node) else [bool(training)]
-    made = _built_by_c(x, name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
+    made = built_by_c(name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
         lambda leaf, way=way: _layers.batch_normalization(x, way, momentum, epsilon, center, scale, trainable, leaf)
         for way in ways])
     return made[0] if len(ways) == 1 else _ops.where(training, *made)
 
 
-def _built_by_c(x: _Node, name: str | None, default: str, reuse: _Any, regularizers: dict,
-                builds: list[_Callable[[str], _Node]]) -> list[_Node]:
+def built_by_c(name: str | None, default: str, reuse: _Any, regularizers: dict,
+               builds: list[_Callable[[str], _Node]]) -> list[_Node]:
     """Calls of a layer of the library, whose variables are named and shared as those of get_variable."""
-    graph = x.graph
+    graph = _graph.get_default_graph()
     state = _graph.state_of(graph)
     with _graph.variable_scope(name, default, reuse=reuse, auxiliary_name_scope=False) as scope:
         pass
     full = scope.name
     if full in state.layers and not scope.reuse:
-        raise ValueError(f"Variable {full}/gamma already exists, disallowed. Did you mean to set reuse=True or "
+        raise ValueError(f"Variables of {full} already exist, disallowed. Did you mean to set reuse=True or "
                          "reuse=tf.AUTO_REUSE in VarScope?")
     if full not in state.layers and scope.reuse is True:
-        raise ValueError(f"Variable {full}/gamma does not exist, or was not created with tf.get_variable(). Did you mean "
+        raise ValueError(f"Variables of {full} do not exist, or were not created with tf.get_variable(). Did you mean "
                          "to set reuse=tf.AUTO_REUSE in VarScope?")
     outer, _, leaf = full.rpartition("/")
     key = state.layers.setdefault(full, _ffi.new("char *"))

@@ -41,6 +41,8 @@ def _weighted(function: _Any, labels: _Any, predictions: _Any, weights: _Any, co
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     if isinstance(weights, (int, float)) and weights == 1:
         weights = None
+    if not isinstance(predictions, _Node):
+        predictions = _as_node(_unwrap(predictions), _graph.get_default_graph())
     loss = function(_unwrap(labels), predictions, _unwrap(weights), _NAMES[reduction], **more)
     return _collected(loss, collection)
 
