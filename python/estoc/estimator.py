@@ -142,7 +142,12 @@ class _Model:
         self.ragged: set[str] = set()
         self.serving: Any = None  # of the features of a serving input
         self.single = False  # predictions are one node
+        self.heads: frozenset = frozenset()  # whose predictions are called (head, key), as TensorFlow has it
         self.graphs: list[list[Graph]] = []  # that calls under way have built
+
+    def prediction_key(self, key: str) -> Any:
+        head, _, rest = key.partition("/")
+        return (head, rest) if rest and head in self.heads else key
 
     @contextlib.contextmanager
     def building(self, graphs: list[Graph] | None = None) -> Iterator[None]:
@@ -467,7 +472,7 @@ class Predictions:
         for i in range(lib.est_predictions_count(self._c)):
             key = lib.est_predictions_key(self._c, i)
             value = lib.est_predictions_get(self._c, key)
-            row[text(key)] = borrowed_array(ffi.cast("est_tensor *", value)).copy()
+            row[self._own.prediction_key(text(key))] = borrowed_array(ffi.cast("est_tensor *", value)).copy()
         return next(iter(row.values())) if self._own.single else row
 
     def close(self) -> None:
@@ -580,7 +585,8 @@ class Estimator:
         keep, out = Keep(), ffi.new("est_predictions **")
         if isinstance(predict_keys, str):
             predict_keys = [predict_keys]
-        options = keep.options("est_predict_options", keys=keep.strings(predict_keys or []),
+        keys = ["/".join(key) if isinstance(key, tuple) else key for key in predict_keys or []]
+        options = keep.options("est_predict_options", keys=keep.strings(keys),
                                batches=not yield_single_examples, hooks=c_hooks(keep, hooks),
                                checkpoint_path=keep.string(checkpoint_path), **self._input(input_fn, keep))
         check_signals(lib.est_predict(self._c, options, out))

@@ -520,3 +520,17 @@ def parse_specs_with_labels(tf):
     except ValueError as error:
         found["error"] = str(error)[:40]
     return found
+
+
+@case
+def predictions_of_several_heads(tf):
+    """Their keys are pairs of the name of a head and that of the prediction."""
+    features, labels = table()
+    heads = tf.estimator.MultiHead([tf.estimator.RegressionHead(name="r"), tf.estimator.BinaryClassHead(name="b")], [1.0, 0.5])
+    model = tf.estimator.LinearEstimator(heads, [tf.feature_column.numeric_column("x", shape=(2,))])
+    targets = {"r": features["x"][:, 1:], "b": (labels[:, None] > 1).astype(np.float32)}
+    metrics = trained(tf, model, features, targets)
+    row = next(model.predict(batches(tf, features, targets)))
+    chosen = next(model.predict(batches(tf, features, targets), predict_keys=[("b", "logistic")]))
+    return {"metrics": metrics, "keys": sorted(map(str, row)), "r": row["r", "predictions"], "chosen": [
+        [str(key), value] for key, value in chosen.items()]}

@@ -147,6 +147,9 @@ def _canned(cls: type) -> type:
                 name = getattr(named[key], "__name__", "")
                 named[key] = name if name in _ACTIVATIONS else named[key]
         cls.__init__(self, *arguments, **named)
+        for head in [*arguments[:1], named.get("head")]:
+            if isinstance(head, MultiHead):
+                self._own.heads = frozenset(str(part.name) for part in head.heads)
 
     __init__.__signature__ = _inspect.signature(cls.__init__)
     return type(cls.__name__, (_Estimator, cls), {"__init__": __init__, "__doc__": cls.__doc__, "__module__": __name__})

@@ -7,8 +7,7 @@ from typing import Any as _Any
 from .... import layers as _layers
 from ...feature_column import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
-from .layers import _refuse
-from .layers import built_by_c as _built_by_c
+from .layers import _built_by_c, _refuse
 
 
 def input_layer(features: _Any, feature_columns: _Any, weight_collections: _Any = None, trainable: bool = True,

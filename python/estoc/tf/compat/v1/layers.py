@@ -169,13 +169,13 @@ def batch_normalization(inputs: _Any, axis: int = -1, momentum: float = 0.99, ep
     if x.shape is None or axis not in (-1, len(x.shape) - 1):
         raise NotImplementedError(f"batch_normalization: axis {axis} of {x.shape}; it is the last one")
     ways = [True, False] if isinstance(training, _Node) else [bool(training)]
-    made = built_by_c(name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
+    made = _built_by_c(name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
         lambda leaf, way=way: _layers.batch_normalization(x, way, momentum, epsilon, center, scale, trainable, leaf)
         for way in ways])
     return made[0] if len(ways) == 1 else _ops.where(training, *made)
 
 
-def built_by_c(name: str | None, default: str, reuse: _Any, regularizers: dict,
+def _built_by_c(name: str | None, default: str, reuse: _Any, regularizers: dict,
                builds: list[_Callable[[str], _Node]]) -> list[_Node]:
     """Calls of a layer of the library, whose variables are named and shared as those of get_variable."""
     graph = _graph.get_default_graph()
