@@ -344,7 +344,7 @@ typedef struct est_map_graph_options {
  * one is drawn when the stage is made), the number of the pass and that of the element, so that they differ between
  * elements and do not depend on workers or on a restored position.
  *
- * A variable in the graph is an error, and so is a ragged component among `inputs`: options->ragged_inputs has those. */
+ * A variable in the graph is an error, and so is a ragged component among `inputs`: .ragged_inputs has those. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_map_graph(est_dataset *dataset, est_named_nodes inputs,
                                                           est_named_nodes              outputs,
                                                           const est_map_graph_options *options);

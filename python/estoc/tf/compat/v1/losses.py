@@ -118,15 +118,14 @@ def compute_weighted_loss(losses: _Any, weights: _Any = 1.0, scope: str | None =
                           loss_collection: str | None = _LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
     """Values of elements, weighted, as one."""
-    def reduced(values: _Any, _: _Any, weights: _Any, reduction: str) -> _Any:
+    def reduced(_: _Any, values: _Any, weights: _Any, reduction: str) -> _Any:
         keep = _Keep()
         more = {} if weights is None else {"weights": _as_node(weights, values.graph, values.dtype)._c}
         _here()
         return values.graph.node(_lib.est_loss_reduce(values._c, keep.options(
             "est_loss_options", reduction=_c_reduction(reduction), **more)))
 
-    losses = _as_node(_unwrap(losses), _graph.get_default_graph())
-    return _weighted(reduced, losses, None, weights, loss_collection, reduction)
+    return _weighted(reduced, None, losses, weights, loss_collection, reduction)
 
 
 # --- what a graph has of them -----------------------------------------------------------------------------------------
