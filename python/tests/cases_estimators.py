@@ -534,3 +534,45 @@ def predictions_of_several_heads(tf):
     chosen = next(model.predict(batches(tf, features, targets), predict_keys=[("b", "logistic")]))
     return {"metrics": metrics, "keys": sorted(map(str, row)), "r": row["r", "predictions"], "chosen": [
         [str(key), value] for key, value in chosen.items()]}
+
+
+@case
+def loaded_graphs(tf):
+    """SavedModels in the graph of a session, by the names of their tensors, and what is computed from them."""
+    v1, folder = tf.compat.v1, tempfile.mkdtemp()
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 2], name="x")
+        w = v1.get_variable("w", initializer=[[1.0], [2.0]])
+        y = tf.matmul(x, w, name="y")
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, os.path.join(folder, "simple"), {"in": x}, {"out": y, "twice": tf.add(y, y, name="z")})
+
+    def model_fn(features, labels, mode):
+        step = v1.train.get_global_step()
+        sums = features["a"] + 2.0
+        return tf.estimator.EstimatorSpec(mode, sums, tf.constant(0.0), step.assign_add(1), export_outputs={
+            "serving_default": tf.estimator.export.PredictOutput({"sum": sums})})
+
+    def receiver_fn():
+        a = v1.placeholder(tf.float32, [1], name="a")
+        return tf.estimator.export.build_raw_serving_input_receiver_fn({"a": a})()
+
+    model = tf.estimator.Estimator(model_fn)
+    model.train(lambda: tf.data.Dataset.from_tensors({"a": [3.0]}).repeat(), steps=1)
+    exported = model.export_saved_model(os.path.join(folder, "own"), receiver_fn)
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        meta = v1.saved_model.loader.load(session, [v1.saved_model.tag_constants.SERVING], os.path.join(folder, "simple"))
+        signature = meta.signature_def["serving_default"]
+        rows = {"x:0": [[1.0, 1.0], [2.0, 3.0]]}
+        y = graph.get_tensor_by_name("y:0")
+        found = {"names": [signature.inputs["in"].name, signature.outputs["out"].name, signature.method_name],
+                 "by_name": session.run(["y:0", signature.outputs["twice"].name], rows),
+                 "more": session.run({"sum": tf.reduce_sum(y) * 2.0, "y": y}, rows)}
+        try:
+            session.run(y)
+        except tf.errors.InvalidArgumentError as error:
+            found["unfed"] = type(error).__name__
+    with tf.Graph().as_default(), v1.Session() as session:
+        signature = v1.saved_model.load(session, ["serve"], exported.decode()).signature_def["serving_default"]
+        found["own"] = session.run(signature.outputs["sum"].name, {signature.inputs["a"].name: [5.0, 6.0]})
+    return found

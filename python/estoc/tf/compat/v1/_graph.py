@@ -239,6 +239,9 @@ class Graph(_base.Graph):
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """The tensor "op:output"."""
+        found = state_of(self).loaded_tensors.get(name)
+        if found is not None:
+            return found
         op, _, output = name.rpartition(":")
         if not op or not output.isdigit():
             raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the "
@@ -310,6 +313,8 @@ class State:
         self.layers: dict[str, Any] = {}  # by scope, keys of those that C builds
         self.names: list[str] = []
         self.iterators: list[Any] = []
+        self.loaded: list[Any] = []  # signatures of SavedModels
+        self.loaded_tensors: dict[str, Any] = {}  # what stands for their tensors, by name
         self.prints: list[Print] = []
         self.initializers: set[int] = set()  # operations that do what sessions do without being told
         self.finalized = False

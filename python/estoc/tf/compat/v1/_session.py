@@ -246,6 +246,8 @@ class BaseSession:
             raise NotImplementedError("options and run_metadata do not exist; tf.estimator.ProfilerHook traces runs")
         made = Fetches(self.graph, fetches, self)
         feeds = self._iterators.feed(made.nodes, feeds_of(self.graph, feed_dict), self._compute)
+        for signature in state_of(self.graph).loaded:
+            signature.feed(made.nodes, feeds)
         values = self._run_and_print(made.nodes, feeds) if made.nodes else []
         return made.pack([plain(value) for value in values])
 
