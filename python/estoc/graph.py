@@ -363,6 +363,11 @@ class Node:
         return text(lib.est_node_name(self._c))
 
     @property
+    def op(self) -> "Node":
+        """The operation that makes it: the node itself, which has its name."""
+        return self
+
+    @property
     def dtype(self) -> DType:
         number = int(lib.est_node_dtype(self._c))
         if number == 0:

@@ -200,6 +200,9 @@ def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
         logits = tf.layers.Dense(2)(features["x"])
         loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
         accuracy = tf.metrics.accuracy(labels, tf.argmax(logits, 1), name="acc_op")
+        for variable in tf.trainable_variables():
+            tf.summary.histogram(variable.op.name, variable)
+        assert loss.op.name == loss.name
         tf.summary.scalar("accuracy_of_batch", tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), labels), tf.float32)))
         train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={"accuracy": accuracy})
@@ -207,7 +210,8 @@ def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
     estimator = tf.estimator.Estimator(model_fn, str(tmp_path), tf.estimator.RunConfig(save_summary_steps=1))
     estimator.train(tf.estimator.inputs.numpy_input_fn({"x": x}, y, 50, shuffle=False))
     path = next(str(path) for path in tmp_path.iterdir() if "tfevents" in path.name)
-    assert any(b"accuracy_of_batch" in record for record in estoc.io.read_tfrecords(path))
+    tags = {entry["tag"] for entry in estoc.EventReader(path)}
+    assert "accuracy_of_batch" in tags and any("kernel" in tag for tag in tags)
 
 
 def test_a_logging_hook_made_outside_finds_names(caplog, rows):
@@ -219,7 +223,9 @@ def test_a_logging_hook_made_outside_finds_names(caplog, rows):
         tf.nn.softmax(logits, name="softmax_tensor")
         tf.identity(0.1, "learning_rate")
         loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
-        own = tf.train.LoggingTensorHook({"own": loss, "p": "softmax_tensor:0"}, every_n_iter=1)
+        layer = tf.layers.Dense(1, kernel_initializer="ones", name="one")
+        loss += 0.0 * tf.reduce_sum(layer(features["x"]))
+        own = tf.train.LoggingTensorHook({"own": loss, "p": "softmax_tensor:0", "kernel": layer.kernel}, every_n_iter=1)
         train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[own])
 
@@ -233,6 +239,7 @@ def test_a_logging_hook_made_outside_finds_names(caplog, rows):
         estimator.train(input_fn, steps=1, hooks=[named, formatted])
     assert list(seen[0]) == ["softmax_tensor:0"] and "rows [(50, 2)]" in caplog.text
     assert "probabilities = [[" in caplog.text and "rate = 0.1" in caplog.text and "own = " in caplog.text and ", p = [[" in caplog.text
+    assert "kernel = [[1] [1] [1]]" in caplog.text
     with pytest.raises(tf.errors.NotFoundError, match="logs node 'nothing'"):
         estimator.train(input_fn, steps=1, hooks=[tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)])
     broken = tf.train.LoggingTensorHook({"p": "softmax_tensor"}, every_n_iter=1, formatter=lambda values: 1 // 0)

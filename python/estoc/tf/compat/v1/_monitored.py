@@ -281,6 +281,8 @@ def LoggingTensorHook(tensors: Any, every_n_iter: int | None = None, every_n_sec
             item, _, output = item.partition(":")
             if output not in ("", "0"):
                 raise NotImplementedError(f"{item}:{output} has a name, and is not the first output; give the tensor")
+        if hasattr(item, "_as_node"):  # a variable of a layer of Keras
+            item = item._as_node(item.graph)
         nodes[tag] = item.value() if isinstance(item, _base.Variable) else item
     return _hooks.logging_hook(nodes, every_n_iter, every_n_secs, at_end, formatter)
 
