@@ -161,7 +161,8 @@ def batch_normalization(inputs: _Any, axis: int = -1, momentum: float = 0.99, ep
                         ) -> _Any:
     """Normalizes the last axis; tf.GraphKeys.UPDATE_OPS has the updates of its moving averages."""
     _refuse(beta_constraint=beta_constraint, gamma_constraint=gamma_constraint, renorm=renorm or None,
-            virtual_batch_size=virtual_batch_size, adjustment=adjustment, beta_initializer=beta_initializer,
+            renorm_clipping=renorm_clipping, virtual_batch_size=virtual_batch_size, adjustment=adjustment,
+            beta_initializer=beta_initializer,
             gamma_initializer=gamma_initializer, moving_mean_initializer=moving_mean_initializer,
             moving_variance_initializer=moving_variance_initializer)
     x = _input(inputs)

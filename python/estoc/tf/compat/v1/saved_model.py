@@ -184,7 +184,7 @@ class loader:  # noqa: N801 - a module in TensorFlow
     """tf.compat.v1.saved_model.loader"""
 
     @staticmethod
-    def load(sess: _Any, tags: _Any, export_dir: _Any, import_scope: str | None = None, **saver_kwargs: _Any) -> _Any:
+    def load(sess: _Any, tags: _Any, export_dir: _Any, import_scope: str | None = None) -> _Any:
         """Adds the inputs and outputs of a SavedModel's signatures to the graph of a session, for predictions; what is
         between them, and its variables, are not tensors of the graph."""
         if import_scope is not None:
