@@ -45,6 +45,7 @@
 #include "estoc/csv.h"
 #include "estoc/example.h"
 #include "estoc/graph.h"
+#include "estoc/ops.h"
 #include "estoc/status.h"
 #include "estoc/tensor.h"
 #include "estoc/tfrecord.h"
@@ -303,11 +304,27 @@ EST_API EST_MUST_CHECK est_dataset *est_dataset_map(est_dataset *dataset, est_ma
 typedef est_status (*est_filter_fn)(void *user, const est_field *element, bool *keep);
 EST_API EST_MUST_CHECK est_dataset *est_dataset_filter(est_dataset *dataset, est_filter_fn fn, void *user);
 
+/* Ragged nodes by name: EST_NAMED_RAGGEDS({ "words", words }). */
+typedef struct est_named_ragged {
+    const char     *name;
+    est_ragged_node node;
+} est_named_ragged;
+
+typedef struct est_named_raggeds {
+    const est_named_ragged *data;
+    int                     n;
+} est_named_raggeds;
+
+#define EST_NAMED_RAGGEDS(...) EST_SPAN(est_named_raggeds, const est_named_ragged, __VA_ARGS__)
+
 typedef struct est_map_graph_options {
     size_t  struct_size;  /* filled by EST_MAP_GRAPH */
     int     workers;      /* elements computed at a time, by a thread each; 0: by the caller; EST_AUTO: one per core */
     bool    unordered;    /* with workers: in the order of completion, which differs between runs */
     int64_t bad_rows_max; /* most elements skipped when an operation fails (see above); 0: none; EST_FOREVER: any */
+    /* ragged components, besides `inputs` and `outputs`: placeholders for values and splits; results, which come after
+     * the outputs. As in est_parsed of est_parse_examples */
+    est_named_raggeds ragged_inputs, ragged_outputs;
 } est_map_graph_options;
 
 #define EST_MAP_GRAPH(...)                                                                                             \
@@ -327,8 +344,7 @@ typedef struct est_map_graph_options {
  * one is drawn when the stage is made), the number of the pass and that of the element, so that they differ between
  * elements and do not depend on workers or on a restored position.
  *
- * A variable in the graph is an error, and so is a ragged component as an input: map elements before they are batched,
- * or use EST_ROWS_PADDED. */
+ * A variable in the graph is an error, and so is a ragged component among `inputs`: .ragged_inputs has those. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_map_graph(est_dataset *dataset, est_named_nodes inputs,
                                                           est_named_nodes              outputs,
                                                           const est_map_graph_options *options);

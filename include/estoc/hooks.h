@@ -187,6 +187,8 @@ typedef struct est_logging_options {
     bool               at_end; /* also the values at the end, computed with the last batch */
     est_logging_format format; /* NULL: "name = value, ... (0.123 sec)", the time since the line before */
     void              *user;   /* handed to format; borrowed until the hook is freed */
+    /* by what name each node that is EST_NO_NODE is found; empty: by its own, which lines have in any case */
+    est_strings operations;
 } est_logging_options;
 #define EST_LOGGING(...)                                                                                               \
     (&(const est_logging_options){ .struct_size = EST_STRUCT_SIZE(est_logging_options), __VA_ARGS__ })

@@ -64,7 +64,8 @@ typedef struct est_signature_tensor {
     const char *name;
     est_dtype   dtype; /* EST_DTYPE_NONE: one that tensors here do not have; the signature cannot be run then */
     est_shape   shape;
-    uint64_t    reserved[4]; /* zeros: room for members to come */
+    const char *tensor;      /* its name in the graph, "x:0"; NULL: it is no dense tensor */
+    uint64_t    reserved[3]; /* zeros: room for members to come */
 } est_signature_tensor;
 
 typedef struct est_saved_signature {

@@ -21,7 +21,7 @@ from . import _frames, _nest, errors
 from ._lib import NULL, Handle, Keep, Use, c_seed, callback, check, ffi, lend_to_dataset, lib, owned, running, text
 from ._tensor import as_array, as_dtype, borrowed_array, c_shape, float32, int64, py_shape, take_tensor, to_array
 from ._tensor import to_tensor
-from .graph import Graph, Node, Shape, as_node, default_graph, no_graph
+from .graph import Graph, Node, RaggedNode, Shape, as_node, default_graph, no_graph
 from .io import PaddedFeature, RaggedArray, c_feature_specs, _compression
 
 FOREVER = -3
@@ -97,7 +97,7 @@ class Dataset:
         if names == self._names:
             return self
         new = dict(zip(self._names, names))
-        return type(self)(lambda stage: _renamed(self._chain(stage), new, self._shapes()), self.structure, (self,))
+        return type(self)(lambda stage: _renamed(self._chain(stage), new, self._specs()), self.structure, (self,))
 
     def _components(self) -> list[tuple[str, TensorSpec]]:
         if self._spec_cache is None:
@@ -402,7 +402,7 @@ class Dataset:
         """These elements, then those of other, which must look the same."""
         def build(stage: _Stage) -> Any:
             new = dict(zip(other._names, self._names))
-            return lib.est_dataset_concatenate(self._chain(stage), _renamed(other._chain(stage), new, other._shapes()))
+            return lib.est_dataset_concatenate(self._chain(stage), _renamed(other._chain(stage), new, other._specs()))
 
         if not _same(self.structure, other.structure):
             raise TypeError(f"elements are {_describe(self.structure)} and {_describe(other.structure)}")
@@ -424,7 +424,7 @@ class Dataset:
         def build(stage: _Stage) -> Any:
             chain = None
             for dataset, new in parts:
-                own = _renamed(dataset._chain(stage), new, dataset._shapes())
+                own = _renamed(dataset._chain(stage), new, dataset._specs())
                 chain = own if chain is None else lib.est_dataset_zip(chain, own)
             return chain
 
@@ -453,7 +453,7 @@ class Dataset:
 
         def build(chain: Any, stage: _Stage) -> Any:
             new = dict(zip(["index"] + self._names, names))
-            return _renamed(lib.est_dataset_enumerate(chain, start), new, {"index": (int64, ()), **self._shapes()})
+            return _renamed(lib.est_dataset_enumerate(chain, start), new, {"index": TensorSpec((), int64), **self._specs()})
 
         return self._then(build, form)
 
@@ -524,15 +524,9 @@ class Dataset:
         form = _nest.structure(result)
         _nest.check_dict_keys(form)
         names = _nest.names(form)
-        nodes = [as_node(leaf, graph) for leaf in _nest.flatten(result)]
+        nodes = [ragged_or_node(leaf, graph) for leaf in _nest.flatten(result)]
         graph.check()
-
-        def build(chain: Any, stage: _Stage) -> Any:
-            keep = Keep()
-            return lib.est_dataset_map_graph(chain, _named_nodes(keep, inputs), _named_nodes(keep, zip(names, nodes)),
-                                             keep.options("est_map_graph_options", workers=workers))
-
-        return self._then(build, form)
+        return self._then(lambda chain, stage: c_map_graph(chain, inputs, zip(names, nodes), workers), form)
 
     def filter_graph(self, predicate: Callable, workers: int = 0) -> "Dataset":
         """Keeps the elements for which a function over nodes gives true; C runs its graph."""
@@ -542,8 +536,9 @@ class Dataset:
 
         def build(chain: Any, stage: _Stage) -> Any:
             keep = Keep()
-            return lib.est_dataset_filter_graph(chain, _named_nodes(keep, inputs), keep_node._c,
-                                                keep.options("est_map_graph_options", workers=workers))
+            dense, ragged = _named_ends(keep, inputs)
+            return lib.est_dataset_filter_graph(chain, dense, keep_node._c, keep.options(
+                "est_map_graph_options", workers=workers, ragged_inputs=ragged))
 
         return self._then(build)
 
@@ -555,10 +550,7 @@ class Dataset:
         by_name = dict(self._components())
         inputs = []
         for name in self._names:
-            spec = by_name[name]
-            if spec.ragged:
-                raise NotImplementedError(f"{name} is ragged, and graphs map only dense elements; map before batching")
-            inputs.append((name, graph.placeholder(name, spec.dtype, spec.shape)))
+            inputs.append((name, _placeholder(graph, by_name[name])))
         return graph, inputs, _nest.pack(self.structure, [node for _, node in inputs])
 
     def filter(self, predicate: Callable) -> "Dataset":
@@ -603,6 +595,9 @@ class Dataset:
 
     def _shapes(self) -> dict[str, tuple]:
         return {name: (spec.dtype, spec.shape) for name, spec in self._components()}
+
+    def _specs(self) -> dict[str, TensorSpec]:
+        return dict(self._components())
 
 
 class DatasetIterator:
@@ -910,14 +905,42 @@ def _c_components(keep: Keep, names: list[str], leaves: list) -> Any:
                       for name, leaf in zip(names, leaves)])
 
 
-def _renamed(chain: Any, new: Mapping[str, str], shapes: Mapping[str, tuple]) -> Any:
+def _placeholder(graph: Graph, spec: TensorSpec) -> Any:
+    """What stands for a component in a graph: a node, or a RaggedNode."""
+    node = graph.placeholder(None, spec.dtype, spec.shape)
+    return RaggedNode(node, graph.placeholder(None, int64, (None,))) if spec.ragged else node
+
+
+def ragged_or_node(leaf: Any, graph: Graph) -> Any:
+    """A part of what a function over nodes returned."""
+    return leaf if isinstance(leaf, RaggedNode) else as_node(leaf, graph)
+
+
+def _named_ends(keep: Keep, nodes: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
+    """Nodes and RaggedNodes by name, as est_named_nodes and est_named_raggeds."""
+    nodes = list(nodes)
+    ragged = [{"name": keep.string(name), "node": {"values": node.values._c, "splits": node.splits._c}}
+              for name, node in nodes if isinstance(node, RaggedNode)]
+    return (_named_nodes(keep, [pair for pair in nodes if not isinstance(pair[1], RaggedNode)]),
+            keep.span("est_named_raggeds", "est_named_ragged", ragged))
+
+
+def c_map_graph(chain: Any, inputs: Iterable[tuple[str, Any]], outputs: Iterable[tuple[str, Any]],
+                workers: int = 0) -> Any:
+    """est_dataset_map_graph over nodes and RaggedNodes by name."""
+    keep = Keep()
+    (dense, ragged), (results, ragged_results) = _named_ends(keep, inputs), _named_ends(keep, outputs)
+    return lib.est_dataset_map_graph(chain, dense, results, keep.options(
+        "est_map_graph_options", workers=workers, ragged_inputs=ragged, ragged_outputs=ragged_results))
+
+
+def _renamed(chain: Any, new: Mapping[str, str], specs: Mapping[str, TensorSpec]) -> Any:
     """The same elements with other names of components: a graph without an operation."""
     if all(old == name for old, name in new.items()):
         return chain
-    graph, keep = Graph(), Keep()
-    nodes = [(old, graph.placeholder(None, *shapes[old])) for old in new]
-    return lib.est_dataset_map_graph(chain, _named_nodes(keep, nodes),
-                                     _named_nodes(keep, [(new[old], node) for old, node in nodes]), NULL)
+    graph = Graph()
+    nodes = [(old, _placeholder(graph, specs[old])) for old in new]
+    return c_map_graph(chain, nodes, [(new[old], node) for old, node in nodes])
 
 
 def _files(files: Any) -> Any:

@@ -39,7 +39,7 @@ from .hooks import Hook, SavingListener, c_hooks, c_listeners
 from .io import c_feature_specs
 from .layers import RaggedNode, c_activation
 from .losses import c_reduction
-from .metrics import Metric
+from .metrics import Metric, of_pair
 from .optimizers import c_canned_optimizer
 
 
@@ -85,6 +85,9 @@ class EstimatorSpec:
             raise ValueError("Missing loss.")
         if self.mode == ModeKeys.PREDICT and self.predictions is None:
             raise ValueError("Missing predictions.")
+
+    def check(self, config: RunConfig) -> None:
+        """Raises where the config does not fit."""
 
 
 @dataclasses.dataclass
@@ -139,7 +142,12 @@ class _Model:
         self.ragged: set[str] = set()
         self.serving: Any = None  # of the features of a serving input
         self.single = False  # predictions are one node
+        self.heads: frozenset = frozenset()  # whose predictions are called (head, key), as TensorFlow has it
         self.graphs: list[list[Graph]] = []  # that calls under way have built
+
+    def prediction_key(self, key: str) -> Any:
+        head, _, rest = key.partition("/")
+        return (head, rest) if rest and head in self.heads else key
 
     @contextlib.contextmanager
     def building(self, graphs: list[Graph] | None = None) -> Iterator[None]:
@@ -227,6 +235,7 @@ def _on_model(model: Any, mode: int, params: Any) -> None:
         spec = own.model_fn(**arguments)
     if not isinstance(spec, EstimatorSpec):
         raise ValueError(f"model_fn should return an EstimatorSpec, not {type(spec).__name__}.")
+    spec.check(own.config)
     _register(model, own, spec, graph)
 
 
@@ -248,7 +257,7 @@ def _register(model: Any, own: _Model, spec: EstimatorSpec, graph: Graph) -> Non
     if spec.mode == ModeKeys.TRAIN:
         lib.est_model_train_op(model, spec.train_op._c)
     if spec.mode == ModeKeys.EVAL:
-        _register_metrics(model, spec.eval_metric_ops or {})
+        _register_metrics(model, graph, spec.eval_metric_ops or {})
     if spec.mode == ModeKeys.PREDICT:
         for key, output in (spec.export_outputs or {}).items():
             _register_output(model, key, output)
@@ -268,8 +277,12 @@ def _value(node: Any, graph: Graph) -> Node:
     return node.value() if isinstance(node, Variable) else node
 
 
-def _register_metrics(model: Any, metrics: Mapping[str, Any]) -> None:
+def _register_metrics(model: Any, graph: Graph, metrics: Mapping[str, Any]) -> None:
     for name, metric in metrics.items():
+        if hasattr(metric, "metric_in"):  # an object of Keras that was updated in the graph
+            metric = metric.metric_in(graph)
+        elif isinstance(metric, tuple) and len(metric) == 2:
+            metric = of_pair(*(_value(part, graph) for part in metric))
         if not isinstance(metric, Metric):
             raise TypeError(f"metric {name!r} is {type(metric).__name__}; make it with estoc.metrics, or with "
                             "estoc.metrics.custom from a state of your own")
@@ -315,7 +328,11 @@ def _on_input(context: Any, user: Any, out: Any) -> None:
     if result is None:
         raise ValueError("input_fn returned None; it returns a dataset, or features and labels")
     if not isinstance(result, Dataset):
-        result = Dataset.from_tensors(result, copy=True).repeat()  # the same batch at every step, as in TensorFlow
+        node = next((leaf for leaf in _nest.flatten(result) if isinstance(leaf, Node)), None)
+        if node is not None:
+            result = node.graph.dataset_of(result)
+        else:
+            result = Dataset.from_tensors(result, copy=True).repeat()  # the same batch at every step, as in TensorFlow
     dataset = result._as_input()
     own.form = dataset.structure
     own.ragged = {name for name, spec in dataset._components() if spec.ragged}
@@ -393,16 +410,21 @@ class VocabInfo:
 @dataclasses.dataclass
 class WarmStartSettings:
     """Initial values from a checkpoint, a model directory or a SavedModel. vars_to_warm_start is a regular expression
-    of trainable variables; None: only those with a vocabulary."""
+    of trainable variables; a list of them: of all variables, with slots; None: only those with a vocabulary."""
 
     ckpt_to_initialize_from: str
-    vars_to_warm_start: str | None = ".*"
+    vars_to_warm_start: str | Sequence[Any] | None = ".*"
     var_name_to_vocab_info: Mapping[str, VocabInfo] | None = None
     var_name_to_prev_var_name: Mapping[str, str] | None = None
 
     def _c(self, keep: Keep) -> Any:
-        if self.vars_to_warm_start is not None and not isinstance(self.vars_to_warm_start, str):
-            raise NotImplementedError("vars_to_warm_start is a regular expression or None; lists do not exist yet")
+        wanted = self.vars_to_warm_start
+        several = wanted is not None and not isinstance(wanted, str)
+        if several:
+            names = [item if isinstance(item, str) else item.name.partition(":")[0] for item in wanted]
+            if not names:
+                raise ValueError("vars_to_warm_start is an empty list; None warm-starts only variables with a vocabulary")
+            wanted = "|".join(f"({name})" for name in names)
         vocabs = [{"variable": keep.string(name), "new_vocab": keep.string(info.new_vocab),
                    "old_vocab": keep.string(info.old_vocab), "new_vocab_size": max(info.new_vocab_size, 0),
                    "old_vocab_size": max(info.old_vocab_size, 0), "num_oov_buckets": info.num_oov_buckets,
@@ -410,8 +432,7 @@ class WarmStartSettings:
         renames = [{"variable": keep.string(name), "stored": keep.string(old)}
                    for name, old in (self.var_name_to_prev_var_name or {}).items()]
         return keep.options("est_warm_start", path=keep.string(self.ckpt_to_initialize_from),
-                            variables=keep.string(self.vars_to_warm_start),
-                            only_vocabs=self.vars_to_warm_start is None,
+                            variables=keep.string(wanted), all=several, only_vocabs=wanted is None,
                             renames=keep.span("est_renames", "est_rename", renames),
                             vocabs=keep.span("est_vocab_infos", "est_vocab_info", vocabs))
 
@@ -451,7 +472,7 @@ class Predictions:
         for i in range(lib.est_predictions_count(self._c)):
             key = lib.est_predictions_key(self._c, i)
             value = lib.est_predictions_get(self._c, key)
-            row[text(key)] = borrowed_array(ffi.cast("est_tensor *", value)).copy()
+            row[self._own.prediction_key(text(key))] = borrowed_array(ffi.cast("est_tensor *", value)).copy()
         return next(iter(row.values())) if self._own.single else row
 
     def close(self) -> None:
@@ -564,7 +585,8 @@ class Estimator:
         keep, out = Keep(), ffi.new("est_predictions **")
         if isinstance(predict_keys, str):
             predict_keys = [predict_keys]
-        options = keep.options("est_predict_options", keys=keep.strings(predict_keys or []),
+        keys = ["/".join(key) if isinstance(key, tuple) else key for key in predict_keys or []]
+        options = keep.options("est_predict_options", keys=keep.strings(keys),
                                batches=not yield_single_examples, hooks=c_hooks(keep, hooks),
                                checkpoint_path=keep.string(checkpoint_path), **self._input(input_fn, keep))
         check_signals(lib.est_predict(self._c, options, out))
@@ -583,6 +605,10 @@ class Estimator:
         return text(path)
 
     # --- variables ---
+
+    def eval_dir(self, name: str | None = None) -> str:
+        """Where evaluations of that name write their summaries."""
+        return os.path.join(self.model_dir, "eval" if not name else f"eval_{name}")
 
     def latest_checkpoint(self) -> str | None:
         """The prefix of the latest checkpoint; None: there is none."""
@@ -655,7 +681,7 @@ def _on_metrics(model: Any, user: Any) -> None:
             predictions = predictions["predictions"]
         metrics = _call_with(given.function, {}, {"labels": labels, "predictions": predictions,
                                                   "features": features, "config": given.own.config})
-    _register_metrics(model, metrics)
+    _register_metrics(model, graph, metrics)
     check(lib.est_model_status(model))
 
 
@@ -879,13 +905,14 @@ class BestExporter(_SavedModelExporter):
 
 class _Canned(Estimator):
     _function = ""
+    _v1 = False  # as in tf.compat.v1.estimator: losses are sums, optimizers and their variables those of TensorFlow 1
 
     def _canned(self, model_dir: Any, config: RunConfig | None, warm_start_from: Any,
                 members: Callable[[Keep], dict[str, Any]]) -> None:
         def create(own: _Model, handle: Handle, keep: Keep, out: Any) -> int:
             options = keep.options("est_canned_options", model_dir=keep.string(own.model_dir),
                                    config=own.config._c(keep), warm_start=_c_warm_start(keep, warm_start_from),
-                                   **members(keep))
+                                   v1=self._v1, **members(keep))
             return getattr(lib, self._function)(options, out)
 
         self._setup(None, model_dir, config, None, create)

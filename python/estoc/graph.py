@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import weakref
 from typing import Any, Iterator, Sequence
@@ -225,6 +226,10 @@ class Graph:
         here()
         return self.node(lib.est_const(self._c, to_tensor(value, dtype)))
 
+    def dataset_of(self, result: Any) -> Any:
+        """What an input_fn means that returned nodes of this graph."""
+        raise TypeError("input_fn returned nodes of a graph; it returns a dataset, or arrays of features and labels")
+
     def find(self, name: str) -> "Node | None":
         """Output 0 of the operation of that name."""
         node = lib.est_graph_find(self._c, name.encode())
@@ -358,6 +363,11 @@ class Node:
         return text(lib.est_node_name(self._c))
 
     @property
+    def op(self) -> "Node":
+        """The operation that makes it: the node itself, which has its name."""
+        return self
+
+    @property
     def dtype(self) -> DType:
         number = int(lib.est_node_dtype(self._c))
         if number == 0:
@@ -418,6 +428,16 @@ class Node:
     __hash__ = object.__hash__
 
 
+@dataclasses.dataclass
+class RaggedNode:
+    """A feature with rows of unequal length."""
+
+    values: Node
+    splits: Node
+
+    dtype = property(lambda self: self.values.dtype)
+
+
 class Variable(Node):
     """A variable's handle. `value()` and operators read it."""
 
@@ -442,6 +462,10 @@ class Variable(Node):
         """The update, to be run."""
         here()
         return self.graph.node(lib.est_assign(self._c, as_node(value, self.graph, self.dtype)._c))
+
+    def load(self, value: Any, session: Any) -> None:
+        """Sets it in a session, at once."""
+        session._write(self, value)
 
     def assign_add(self, value: Any) -> Node:
         here()

@@ -18,7 +18,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from ._lib import NULL, Handle, Keep, callback, check, ffi, lib, made, text
-from ._tensor import copy_values, take_tensor, to_array
+from ._tensor import borrowed_array, copy_values, take_tensor, to_array
 from .graph import Graph, Node
 
 
@@ -173,20 +173,30 @@ def c_hooks(keep: Keep, hooks: Sequence[Hook] | None) -> Any:
     return keep.span("est_hooks", "est_hook *", [hook._pointer(keep) for hook in hooks])
 
 
-def logging_hook(nodes: Mapping[str, Node] | Sequence[str], every_n_iter: int | None = None,
-                 every_n_secs: float | None = None, at_end: bool = False) -> Hook:
-    """Logs nodes (by name, or names of operations) every so often."""
+def logging_hook(nodes: Mapping[str, Node | str] | Sequence[str], every_n_iter: int | None = None,
+                 every_n_secs: float | None = None, at_end: bool = False,
+                 formatter: Callable[[dict[str, Any]], str] | None = None) -> Hook:
+    """Logs nodes every so often: by name, or found by the names of their operations. `formatter` makes a line of the
+    values by name."""
     keep = Keep()
-    pairs = nodes.items() if isinstance(nodes, Mapping) else [(name, name) for name in nodes]
-    named = []
-    for name, node in pairs:
-        entry = {"name": keep.string(name if isinstance(node, Node) else node)}
-        if isinstance(node, Node):
-            entry["node"] = node._c
-        named.append(entry)
-    nodes = keep.span("est_named_nodes", "est_named_node", named)
-    options = keep.options("est_logging_options", every_n_iter=every_n_iter, every_n_secs=every_n_secs, at_end=at_end)
-    return NativeHook(lambda: lib.est_logging_hook(nodes, options), keep)
+    pairs = list(nodes.items() if isinstance(nodes, Mapping) else [(name, name) for name in nodes])
+    named = [{"name": keep.string(name), **({"node": node._c} if isinstance(node, Node) else {})} for name, node in pairs]
+    operations = keep.strings(["" if isinstance(node, Node) else node for _, node in pairs])
+    options = keep.options("est_logging_options", every_n_iter=every_n_iter, every_n_secs=every_n_secs, at_end=at_end,
+                           operations=operations)
+    if formatter is not None:
+        handle = Handle(formatter)
+        keep.append(handle)
+        options.format, options.user = lib.py_on_log_format, handle.pointer
+    span = keep.span("est_named_nodes", "est_named_node", named)
+    return NativeHook(lambda: lib.est_logging_hook(span, options), keep)
+
+
+@callback("py_on_log_format")
+def _on_log_format(user: Any, values: Any, line: Any, size: int) -> None:
+    found = {text(values.data[i].name): borrowed_array(values.data[i].tensor).copy()[()] for i in range(values.n)}
+    written = str(Handle.get(user)(found)).encode()[:int(size) - 1]
+    ffi.memmove(line, written + b"\0", len(written) + 1)
 
 
 def stop_at_step_hook(num_steps: int | None = None, last_step: int | None = None) -> Hook:

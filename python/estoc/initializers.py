@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import numpy as np
+
 from ._lib import Handle, Keep, ffi, lib, node_callback
 from ._tensor import as_dtype, py_shape
 from .graph import Graph, as_node, lasting
@@ -78,8 +80,20 @@ def ones() -> Initializer:
     return Initializer(lambda: lib.est_init_ones())
 
 
-def constant(value: float = 0) -> Initializer:
-    return Initializer(lambda: lib.est_init_constant(value))
+def constant(value: Any = 0) -> Initializer:
+    """A number, or an array of as many numbers as the variable has."""
+    if np.ndim(value) == 0:
+        return Initializer(lambda: lib.est_init_constant(value))
+
+    def initial(shape: Any, dtype: Any) -> np.ndarray:
+        array = np.asarray(value, dtype.as_numpy_dtype)
+        if array.size == 1:
+            return np.broadcast_to(array.reshape(()), shape).copy()
+        if array.size != int(np.prod(shape)):
+            raise ValueError(f"the initial value has the shape {array.shape}, and the variable {tuple(shape)}")
+        return array.reshape(shape)
+
+    return _Function(initial)
 
 
 def random_uniform(low: float = -0.05, high: float = 0.05, seed: int = 0) -> Initializer:

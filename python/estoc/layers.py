@@ -2,7 +2,6 @@
 """Layers: functions that take a node, make their variables in its graph, named as in TensorFlow, and return a node."""
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Callable, Mapping, Sequence
 
 from . import ops
@@ -10,7 +9,7 @@ from ._lib import NULL, Keep, ffi, here, lib, off
 from ._native import lib as _functions
 from ._tensor import as_dtype, c_shape, float32
 from .feature_column import c_columns
-from .graph import Graph, Node, Variable, as_node, default_graph
+from .graph import Graph, Node, RaggedNode, Variable, as_node, default_graph
 from .initializers import Regularizer, c_initializer, c_regularizer
 
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "sigmoid", "tanh", "softplus", "softsign", "exp")
@@ -148,14 +147,6 @@ def embedding(ids: Node, num_ids: int, width: int, initializer: Any = None, trai
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass
-class RaggedNode:
-    """A feature with rows of unequal length."""
-
-    values: Node
-    splits: Node
 
 
 def _features(keep: Keep, features: Mapping[str, Any]) -> tuple[Graph, Any]:

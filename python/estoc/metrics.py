@@ -19,6 +19,7 @@ class Metric:
         self.value = graph.node(c_metric.value)
         self.update = graph.node(c_metric.update)
         self.reset = graph.node(c_metric.reset)
+        graph.__dict__.setdefault("_metrics", []).append(self)
 
     def __iter__(self):
         return iter((self.value, self.update))
@@ -110,3 +111,15 @@ def custom(states: Sequence[Variable], updates: Sequence[Node], value: Node) -> 
     return Metric(value.graph, lib.est_metric_custom(
         keep.span("est_nodes", "est_node", [node._c for node in states]),
         keep.span("est_nodes", "est_node", [node._c for node in updates]), value._c))
+
+
+def of_pair(value: Node, update: Node, resets: Sequence[Node] | None = None) -> Metric:
+    """A metric of two nodes. Without `resets` they are computed from other metrics of the graph, whose states all begin
+    at 0 with it."""
+    graph, keep = value.graph, Keep()
+    if resets is None:
+        resets = [metric.reset for metric in graph.__dict__.get("_metrics", ())]
+    resets = keep.span("est_nodes", "est_node", [reset._c for reset in resets])
+    here()
+    made = keep.new("est_metric *", {"value": value._c, "update": update._c, "reset": lib.est_group(graph._c, resets)})
+    return Metric(graph, made[0])

@@ -59,6 +59,8 @@ class Optimizer:
 
     def _c(self, keep: Keep) -> Any:
         rate = self.learning_rate
+        if hasattr(rate, "_schedule"):  # one of Keras, by the global step
+            return lib.est_with_schedule(self._make_c(0, keep), rate._schedule(keep))
         if isinstance(rate, (Schedule, Node)):
             optimizer = self._make_c(0, keep)
             if isinstance(rate, Schedule):

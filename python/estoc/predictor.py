@@ -26,6 +26,8 @@ class Signature:
         self.error = text(pointer.error)
         self.inputs = _specs(pointer.inputs, pointer.n_inputs)
         self.outputs = _specs(pointer.outputs, pointer.n_outputs)
+        self.tensors = {text(tensors[i].name): text(tensors[i].tensor) for tensors, n in (
+            (pointer.inputs, pointer.n_inputs), (pointer.outputs, pointer.n_outputs)) for i in range(n)}
 
     def __repr__(self) -> str:
         return f"<estoc.Signature {self.name!r} inputs={self.inputs} outputs={self.outputs}>"

@@ -189,6 +189,12 @@ def hook_of_tf(bad, folder, method):
     tf.estimator.Estimator(model_fn_of_tf, str(folder)).train(lambda: rows().batch(8), steps=2, hooks=[own])
 
 
+@kind("py_on_log_format")
+def formatter(bad, folder):
+    hook = estoc.hooks.logging_hook({"loss": "Mean"}, 1, formatter=bad)
+    estoc.Estimator(model_fn_of_tf, folder).train(lambda: rows().batch(8), steps=2, hooks=[hook])
+
+
 def model_fn_of_tf(features, labels, mode):
     logits = tf.compat.v1.layers.dense(features["x"], 1)
     loss = tf.reduce_mean(tf.square(logits - tf.cast(tf.expand_dims(labels, -1), tf.float32)))

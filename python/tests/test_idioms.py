@@ -38,6 +38,55 @@ def test_app_run_calls_main_and_exits():
     assert exit.value.code == 2
 
 
+@pytest.fixture
+def flags(monkeypatch):
+    module = tf.compat.v1.flags
+    monkeypatch.setattr(module, "FLAGS", module.FlagValues())
+    return module
+
+
+def test_flags_of_a_program(flags, monkeypatch, capsys):
+    flags.DEFINE_string("model_dir", "/tmp/x", "where")
+    flags.DEFINE_integer("steps", 3, "how many")
+    flags.DEFINE_bool("train", True, "whether")
+    flags.DEFINE_boolean("fast", False, "whether")
+    flags.DEFINE_float("rate", None, "how fast")
+    flags.DEFINE_enum("kind", "wide", ["wide", "deep"], "which")
+    flags.DEFINE_list("columns", "a,b", "of the table")
+    flags.DEFINE_multi_integer("units", [1, 2], "of layers")
+    argv = ["program", "--steps=5", "rest", "--notrain", "-rate", "0.5", "--fast", "--kind=deep", "--columns=c, d",
+            "--units=4", "--units=5", "--unknown=3", "--", "--steps=7"]
+    with pytest.raises(SystemExit):
+        tf.app.run(lambda rest: print(rest), argv)
+    assert capsys.readouterr().out == "['program', 'rest', '--unknown=3', '--steps=7']\n"
+    assert flags.FLAGS.flag_values_dict() == {
+        "model_dir": "/tmp/x", "steps": 5, "train": False, "fast": True, "rate": 0.5, "kind": "deep",
+        "columns": ["c", "d"], "units": [4, 5]}
+    flags.FLAGS.steps = 9
+    assert flags.FLAGS.steps == 9 and flags.FLAGS["steps"].default == 3 and "steps" in flags.FLAGS
+    for wrong, text in ((["--steps=x"], "--steps=x"), (["--kind=tall"], "should be one of <wide|deep>"),
+                        (["--stepz=1"], "Did you mean: steps"), (["--rate"], "Missing value"), (["--train=2"], "boolean")):
+        with pytest.raises(flags.Error, match=text):
+            flags.FLAGS(["program"] + wrong)
+    with pytest.raises(AttributeError, match="did you mean 'steps'"):
+        flags.FLAGS.stepz
+    with pytest.raises(flags.Error, match="defined twice"):
+        flags.DEFINE_integer("steps", 1)
+    with pytest.raises(SystemExit):
+        tf.app.run(lambda rest: None, ["program", "--help"])
+    assert "--[no]train: whether" in capsys.readouterr().out
+
+
+def test_the_first_flag_that_is_read_parses_the_arguments(flags, monkeypatch):
+    flags.DEFINE_integer("steps", 3)
+    flags.DEFINE_string("name", None)
+    monkeypatch.setattr(sys, "argv", ["program", "--steps", "4"])
+    assert flags.FLAGS.steps == 4
+    flags.mark_flag_as_required("name")
+    with pytest.raises(flags.IllegalFlagValueError, match="must have a value"):
+        flags.FLAGS(["program"])
+
+
 def test_gfile_of_tensorflow_1(tmp_path):
     tf.gfile.MakeDirs(str(tmp_path / "a"))
     assert tf.gfile.Exists(str(tmp_path / "a")) and tf.gfile.ListDirectory(str(tmp_path)) == ["a"]
@@ -151,17 +200,51 @@ def test_summaries_and_logged_names_in_a_model_fn(tmp_path, rows):
         logits = tf.layers.Dense(2)(features["x"])
         loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
         accuracy = tf.metrics.accuracy(labels, tf.argmax(logits, 1), name="acc_op")
+        for variable in tf.trainable_variables():
+            tf.summary.histogram(variable.op.name, variable)
+        assert loss.op.name == loss.name
         tf.summary.scalar("accuracy_of_batch", tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), labels), tf.float32)))
-        tf.train.LoggingTensorHook({"loss": loss.name}, every_n_iter=1)
-        with pytest.raises(ValueError, match="no operation 'nothing'"):
-            tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)
         train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops={"accuracy": accuracy})
 
     estimator = tf.estimator.Estimator(model_fn, str(tmp_path), tf.estimator.RunConfig(save_summary_steps=1))
     estimator.train(tf.estimator.inputs.numpy_input_fn({"x": x}, y, 50, shuffle=False))
     path = next(str(path) for path in tmp_path.iterdir() if "tfevents" in path.name)
-    assert any(b"accuracy_of_batch" in record for record in estoc.io.read_tfrecords(path))
+    tags = {entry["tag"] for entry in estoc.EventReader(path)}
+    assert "accuracy_of_batch" in tags and any("kernel" in tag for tag in tags)
+
+
+def test_a_logging_hook_made_outside_finds_names(caplog, rows):
+    """Tags and names of operations of a graph that is made later, as the tutorial about MNIST has them."""
+    x, y = rows
+
+    def model_fn(features, labels, mode):
+        logits = tf.layers.dense(features["x"], 2)
+        tf.nn.softmax(logits, name="softmax_tensor")
+        tf.identity(0.1, "learning_rate")
+        loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
+        layer = tf.layers.Dense(1, kernel_initializer="ones", name="one")
+        loss += 0.0 * tf.reduce_sum(layer(features["x"]))
+        own = tf.train.LoggingTensorHook({"own": loss, "p": "softmax_tensor:0", "kernel": layer.kernel}, every_n_iter=1)
+        train_op = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[own])
+
+    seen = []
+    named = tf.train.LoggingTensorHook({"probabilities": "softmax_tensor", "rate": "learning_rate"}, every_n_iter=1)
+    formatted = tf.train.LoggingTensorHook(["softmax_tensor:0"], every_n_iter=1, formatter=lambda values: seen.append(
+        values) or f"rows {[value.shape for value in values.values()]}")
+    estimator = tf.estimator.Estimator(model_fn)
+    input_fn = tf.estimator.inputs.numpy_input_fn({"x": x}, y, 50, shuffle=False)
+    with caplog.at_level(logging.INFO, "tensorflow"):
+        estimator.train(input_fn, steps=1, hooks=[named, formatted])
+    assert list(seen[0]) == ["softmax_tensor:0"] and "rows [(50, 2)]" in caplog.text
+    assert "probabilities = [[" in caplog.text and "rate = 0.1" in caplog.text and "own = " in caplog.text and ", p = [[" in caplog.text
+    assert "kernel = [[1] [1] [1]]" in caplog.text
+    with pytest.raises(tf.errors.NotFoundError, match="logs node 'nothing'"):
+        estimator.train(input_fn, steps=1, hooks=[tf.train.LoggingTensorHook({"loss": "nothing"}, every_n_iter=1)])
+    broken = tf.train.LoggingTensorHook({"p": "softmax_tensor"}, every_n_iter=1, formatter=lambda values: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        estimator.train(input_fn, steps=1, hooks=[broken])
 
 
 def test_a_function_writes_summaries_in_every_run(tmp_path):

@@ -147,6 +147,9 @@ UNREAD = {
     "saver": "the session's variables are written",
     "filename": "of a Saver: save and restore name the file",
     "validate_shape": "assign refuses another shape",
+    "scope": "the names of operations of losses",
+    "fused renorm_momentum": "how batch normalisation computes; of renorm, which is refused",
+    "validate_indices": "rows of a VarLenFeature are in order",
 }
 
 

@@ -71,14 +71,14 @@ def test_methods_that_do_not_exist_say_so(tmp_path):
     with pytest.raises(AttributeError, match="does not exist yet"):
         tf.constant(1).experimental_ref
     with pytest.raises(AttributeError, match="does not exist yet"):
-        tf.estimator.BaselineClassifier(tmp_path).eval_dir
+        tf.estimator.BaselineClassifier(tmp_path).experimental_export_all_saved_models
     with pytest.raises(ImportError):
         from estoc.tf.estimator import DNNClasifier  # noqa: F401
 
 
 @pytest.mark.parametrize("call", [
     lambda: tf.estimator.RunConfig(device_fn=object()), lambda: tf.keras.optimizers.legacy.Adam(amsgrad=True),
-    lambda: tf.compat.v1.metrics.mean(None, updates_collections=[]),
+    lambda: tf.compat.v1.layers.dense([[1.0]], 1, kernel_constraint=abs),
     lambda: tf.data.Dataset.range(3).padded_batch(2, padded_shapes=[3]),
     lambda: tf.io.decode_csv("1,2", [[0], [0]], select_cols=[0]),
 ])

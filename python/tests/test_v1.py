@@ -440,14 +440,17 @@ def test_shapes_that_are_not_those_of_values_are_refused():
             v1.Variable([1.0, 2.0], shape=[5])
 
 
-def test_a_scaffold_that_changes_something_is_refused():
+def test_operations_of_a_scaffold_run_after_the_initializers():
     with tf.Graph().as_default():
         w = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
         plain = v1.train.Scaffold(v1.global_variables_initializer(), local_init_op=tf.group(
             v1.local_variables_initializer(), v1.tables_initializer()))
+        assert plain._hooks(True) == []
         with v1.train.MonitoredTrainingSession(scaffold=plain) as session:
             assert session.run(w).tolist() == [0, 0]
         more = tf.group(v1.global_variables_initializer(), w.assign([1.0, 2.0]))
         for scaffold in (v1.train.Scaffold(more), v1.train.Scaffold(local_init_op=more)):
-            with pytest.raises(NotImplementedError, match="scaffold: one with functions of its own"):
-                v1.train.MonitoredTrainingSession(scaffold=scaffold)
+            with v1.train.MonitoredTrainingSession(scaffold=scaffold) as session:
+                assert session.run(w).tolist() == [1, 2]
+        with pytest.raises(NotImplementedError, match="summary_op"):
+            v1.train.MonitoredTrainingSession(scaffold=v1.train.Scaffold(summary_op=w))

@@ -16,10 +16,16 @@
 typedef struct est_graph_function est_graph_function;
 typedef struct est_graph_runner   est_graph_runner;
 
-/* A function of elements of `dataset`. Inputs are placeholders by names of components, outputs have names of their own
+/* The placeholders that components of an element are fed to, and the components of the result
  * (est_dataset_map_graph). */
-EST_MUST_CHECK est_status est_graph_function_create(const est_dataset *dataset, est_named_nodes inputs,
-                                                    est_named_nodes outputs, est_graph_function **out);
+typedef struct est_graph_io {
+    est_named_nodes   inputs, outputs;
+    est_named_raggeds ragged_inputs, ragged_outputs;
+} est_graph_io;
+
+/* A function of elements of `dataset`. */
+EST_MUST_CHECK est_status est_graph_function_create(const est_dataset *dataset, const est_graph_io *of,
+                                                    est_graph_function **out);
 void                      est_graph_function_free(est_graph_function *fn); /* NULL is fine */
 
 /* Its bytes, as fields of a stage's parameters from EST_ENCODED_OWN on, and back; `dataset` is as above. */

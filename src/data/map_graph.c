@@ -221,6 +221,18 @@ static est_dataset *filter_finish(graph_stage *own, bool varies)
     return est_dataset_like(&own->base, own->base.input[0]);
 }
 
+static est_status check_lists(const est_stage *stage, const est_graph_io *of)
+{
+    if (!(EST_LIST_OK(of->inputs) && EST_LIST_OK(of->outputs) && EST_LIST_OK(of->ragged_inputs) &&
+          EST_LIST_OK(of->ragged_outputs))) {
+        return est_fail(EST_INVALID_ARGUMENT, "a list of inputs or outputs is NULL");
+    }
+    if (stage == &est_stage_filter_graph && of->ragged_outputs.n > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "a filter has no ragged_outputs");
+    }
+    return EST_OK;
+}
+
 /* A stage with function, options and seed. */
 static graph_stage *graph_new(const est_stage *stage, est_dataset *dataset, est_named_nodes inputs,
                               est_named_nodes outputs, const est_map_graph_options *options)
@@ -230,10 +242,16 @@ static graph_stage *graph_new(const est_stage *stage, est_dataset *dataset, est_
 
     if (!est_dataset_sound(&own->base)) return own;
     status = options_copy(options, &own->options);
-    if (status == EST_OK && !(EST_LIST_OK(inputs) && EST_LIST_OK(outputs))) {
-        status = est_fail(EST_INVALID_ARGUMENT, "a list of inputs or outputs is NULL");
+    if (status == EST_OK) {
+        const est_graph_io of = { .inputs         = inputs,
+                                  .outputs        = outputs,
+                                  .ragged_inputs  = own->options.ragged_inputs,
+                                  .ragged_outputs = own->options.ragged_outputs };
+
+        status = check_lists(stage, &of);
+        if (status == EST_OK) status = est_graph_function_create(dataset, &of, &own->fn);
+        own->options.ragged_inputs = own->options.ragged_outputs = (est_named_raggeds){ 0 }; /* the caller's */
     }
-    if (status == EST_OK) status = est_graph_function_create(dataset, inputs, outputs, &own->fn);
     if (status != EST_OK) return (graph_stage *)est_dataset_fail(&own->base, status);
     own->seed  = est_graph_function_seed(own->fn);
     own->drawn = own->seed == 0 && est_graph_function_random(own->fn);

@@ -371,6 +371,9 @@ static est_status copy_tensors(const est_saved_model *m, const est_tensor_infos 
         tensors[i].dtype = nodes->n > 0 ? est_node_dtype(nodes->data[i]) : dtype_of(info);
         tensors[i].shape = info->has_shape ? info->shape : (est_shape){ .rank = -1 };
         if (tensors[i].name == NULL) return est_no_memory();
+        if (info->kind != EST_TENSOR_INFO_NAME) continue;
+        tensors[i].tensor = est_arena_strdup(m->arena, info->name);
+        if (tensors[i].tensor == NULL) return est_no_memory();
     }
     *out = tensors;
     return EST_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "base/callback.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -75,7 +76,8 @@ static est_status log_line(est_strbuf *line, est_timer *timer, int64_t iteration
 
 typedef struct logged_node {
     char    *name;
-    est_node given; /* EST_NO_NODE: found by name */
+    char    *operation; /* in the graph, where no node is given */
+    est_node given;     /* EST_NO_NODE: found by name */
     est_node node;
     int      fetch;
 } logged_node;
@@ -136,10 +138,10 @@ static est_status logging_begin(est_hook *hook, est_loop *loop)
     for (int i = 0; i < own->n; i++) {
         logged_node *node = &own->nodes[i];
 
-        node->node = node->given.graph != NULL ? node->given : est_graph_find(est_loop_graph(loop), node->name);
+        node->node = node->given.graph != NULL ? node->given : est_graph_find(est_loop_graph(loop), node->operation);
         if (node->node.graph == NULL) {
             return est_fail(EST_NOT_FOUND, "the logging hook logs node '%s', but the graph has no node of that name",
-                            node->name);
+                            node->operation);
         }
         node->fetch = est_loop_fetch(loop, node->node);
     }
@@ -209,6 +211,9 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
                         options.every_n_iter, options.every_n_secs);
     }
     if (n < 1 || nodes == NULL) return est_fail(EST_INVALID_ARGUMENT, "a logging hook needs a node, got %d", n);
+    if (!EST_LIST_OK(options.operations) || (options.operations.n != 0 && options.operations.n != n)) {
+        return est_fail(EST_INVALID_ARGUMENT, "a logging hook has %d operations for %d nodes", options.operations.n, n);
+    }
     own->at_end = options.at_end;
     own->format = options.format;
     own->user   = options.user;
@@ -224,7 +229,10 @@ static est_status take_logging(logging_hook *own, const est_named_node *nodes, i
         if (name == NULL && node->node.graph != NULL) name = est_node_name(node->node);
         if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "node %d of a logging hook has no name", own->n);
         own->nodes[own->n] = (logged_node){ .name = est_arena_strdup(own->arena, name), .given = node->node };
-        if (own->nodes[own->n].name == NULL) return est_no_memory();
+        if (options.operations.n > 0 && node->node.graph == NULL) name = options.operations.data[own->n];
+        if (name == NULL) return est_fail(EST_INVALID_ARGUMENT, "node %d of a logging hook has no operation", own->n);
+        own->nodes[own->n].operation = est_arena_strdup(own->arena, name);
+        if (own->nodes[own->n].name == NULL || own->nodes[own->n].operation == NULL) return est_no_memory();
         own->values[own->n] = (est_named_tensor){ .name = own->nodes[own->n].name };
     }
     return EST_OK;

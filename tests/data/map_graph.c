@@ -170,6 +170,117 @@ TEST(filter_ragged)
     est_test_yields(d, "[1] | [2]/[0 1] | [0.5]/[0 1] ; [3] | [7 9]/[0 2] | [1 2]/[0 2]");
 }
 
+/* --- ragged components -------------------------------------------------------------------------------------------- */
+
+/* Batches of two rows: how many values each has, the numbers whose value is above `least`, and the values as they are.
+ */
+static est_dataset *above(double least, int workers)
+{
+    est_dataset *d = est_dataset_decode_libsvm(est_dataset_lines(est_dataset_files(source_path("svm")), NULL), 2, NULL);
+    est_graph   *graph    = new_graph(1);
+    est_ragged_node index = { est_placeholder(graph, "index", EST_I64, EST_SHAPE(-1)),
+                              est_placeholder(graph, "index_splits", EST_I64, EST_SHAPE(-1)) };
+    est_ragged_node value = { est_placeholder(graph, "value", EST_F32, EST_SHAPE(-1)),
+                              est_placeholder(graph, "value_splits", EST_I64, EST_SHAPE(-1)) };
+    est_node        kept  = est_greater(value.values, est_scalar(graph, EST_F32, least));
+
+    d = est_dataset_map_graph(
+        d, (est_named_nodes){ 0 }, EST_NAMED_NODES({ "lengths", est_ragged_lengths(index) }),
+        EST_MAP_GRAPH(.workers = workers, .ragged_inputs = EST_NAMED_RAGGEDS({ "index", index }, { "value", value }),
+                      .ragged_outputs = EST_NAMED_RAGGEDS({ "kept", est_ragged_keep(index, kept) },
+                                                          { "value", value })));
+    est_graph_free(graph);
+    return d;
+}
+
+static est_dataset *through_bytes(est_dataset *d)
+{
+    est_dataset    *dataset = est_test_finish(d), *out = NULL;
+    est_wire_writer bytes = { 0 };
+
+    check(est_dataset_encode(dataset, &bytes));
+    check(est_dataset_decode((est_str){ (const char *)bytes.data, bytes.size }, &out));
+    est_wire_writer_clear(&bytes);
+    est_dataset_free(dataset);
+    return out;
+}
+
+#define ABOVE                                                                                                          \
+    "[1 1] | [3]/[0 0 1] | [0.5 1]/[0 1 2] ; "                                                                         \
+    "[2] | [7 9]/[0 2] | [1 2]/[0 2]"
+
+TEST(ragged)
+{
+    est_dataset *d = est_test_finish(above(0.7, 0));
+
+    assert_false(est_dataset_component(d, 0)->ragged);
+    assert_true(est_dataset_component(d, 1)->ragged);
+    est_dataset_free(d);
+    est_test_yields(above(0.7, 0), ABOVE);
+    est_test_yields(above(0.7, 2), ABOVE);
+    est_test_yields(through_bytes(above(0.7, 0)), ABOVE);
+}
+
+/* Examples that a graph parses: "n" is 5; nothing; 6 and 7. */
+TEST(ragged_examples)
+{
+    static const est_feature_spec specs[]   = { { .name = "n", .dtype = EST_I64, .rows = EST_ROWS_RAGGED } };
+    static const est_str          records[] = { { "\x0a\x0c\x0a\x0a\x0a\x01n\x12\x05\x1a\x03\x0a\x01\x05", 14 },
+                                                { "", 0 },
+                                                { "\x0a\x0d\x0a\x0b\x0a\x01n\x12\x06\x1a\x04\x0a\x02\x06\x07", 15 } };
+    est_graph                    *graph     = new_graph(1);
+    est_node                      x         = est_placeholder(graph, "x", EST_STRING, EST_SHAPE(-1));
+    est_tensor                   *rows      = NULL;
+    est_parsed                    parsed;
+    est_dataset                  *d;
+
+    check(est_tensor_create_from(EST_STRING, EST_SHAPE(3), records, &rows));
+    d = est_dataset_batch(est_dataset_slices(EST_NAMED_TENSORS({ "record", rows })), 2, NULL);
+    est_parse_examples(x, (est_feature_specs){ specs, 1 }, &parsed);
+    d = est_dataset_map_graph(
+        d, EST_NAMED_NODES({ "record", x }), (est_named_nodes){ 0 },
+        EST_MAP_GRAPH(.ragged_outputs = EST_NAMED_RAGGEDS({ "n", { parsed.values, parsed.splits } })));
+    est_graph_free(graph);
+    est_tensor_free(rows);
+    est_test_yields(d, "[5]/[0 1 1] ; [6 7]/[0 2]");
+}
+
+static void refused_ragged(est_named_raggeds inputs, est_named_raggeds outputs, const char *text)
+{
+    est_dataset *d = est_dataset_decode_libsvm(est_dataset_lines(est_dataset_files(source_path("svm")), NULL), 2, NULL);
+
+    est_test_refused(est_dataset_map_graph(d, (est_named_nodes){ 0 }, (est_named_nodes){ 0 },
+                                           EST_MAP_GRAPH(.ragged_inputs = inputs, .ragged_outputs = outputs)),
+                     text);
+}
+
+TEST(ragged_refused)
+{
+    est_graph      *graph  = new_graph(1);
+    est_node        values = est_placeholder(graph, "values", EST_I64, EST_SHAPE(-1));
+    est_node        splits = est_placeholder(graph, "splits", EST_I64, EST_SHAPE(-1));
+    est_node        label  = est_placeholder(graph, "label", EST_F32, EST_SHAPE(-1));
+    est_node        zero   = est_scalar(graph, EST_I64, 0);
+    est_ragged_node index = { values, splits }, wrong = { values, label }, scalar = { zero, splits };
+    est_ragged_node swapped = { values, values };
+    est_dataset    *d;
+
+    refused_ragged(EST_NAMED_RAGGEDS({ "index", wrong }), EST_NAMED_RAGGEDS({ "y", wrong }),
+                   "splits of index are float");
+    refused_ragged(EST_NAMED_RAGGEDS({ "label", index }), EST_NAMED_RAGGEDS({ "y", index }), "label is no ragged");
+    refused_ragged(EST_NAMED_RAGGEDS({ "index", index }), EST_NAMED_RAGGEDS({ "y", scalar }), "of y are a scalar");
+    refused_ragged((est_named_raggeds){ NULL, 1 }, EST_NAMED_RAGGEDS({ "y", index }), "is NULL");
+    est_test_refused(est_dataset_filter_graph(range(2), (est_named_nodes){ 0 }, est_equal(zero, zero),
+                                              EST_MAP_GRAPH(.ragged_outputs = EST_NAMED_RAGGEDS({ "y", index }))),
+                     "a filter has no ragged_outputs");
+    d = est_dataset_decode_libsvm(est_dataset_lines(est_dataset_files(source_path("svm")), NULL), 2, NULL);
+    d = est_dataset_map_graph(d, (est_named_nodes){ 0 }, (est_named_nodes){ 0 },
+                              EST_MAP_GRAPH(.ragged_inputs  = EST_NAMED_RAGGEDS({ "index", index }),
+                                            .ragged_outputs = EST_NAMED_RAGGEDS({ "y", swapped })));
+    est_test_breaks(d, EST_INVALID_ARGUMENT, "output y: ");
+    est_graph_free(graph);
+}
+
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
 /* Words to ids, by a file and by a list with two buckets behind it. */

@@ -207,6 +207,7 @@ TEST(signatures_are_listed)
         assert_int_equal(signature->n_inputs, 1);
         assert_int_equal(signature->inputs[0].dtype, EST_STRING);
         assert_int_equal(signature->inputs[0].shape.rank, 1);
+        assert_string_equal(signature->inputs[0].tensor, "input_example_tensor:0");
     }
     assert_string_equal(signature->method, "tensorflow/serving/classify");
     assert_string_equal(signature->inputs[0].name, "inputs");

@@ -255,6 +255,26 @@ TEST(logging_format, .setup_func = set_up)
     trainer_free(&t);
 }
 
+/* Nodes and names of operations in one hook, under names of their own. */
+TEST(logging_operations, .setup_func = set_up)
+{
+    trainer        t;
+    est_named_node nodes[2] = { { .name = "error" }, { .name = "x" } };
+
+    make_trainer(&t, 2, 1);
+    nodes[1].node = est_named(t.loss, "the_loss");
+    assert_ok(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 2 },
+                                           EST_LOGGING(.every_n_iter = 2, .operations = EST_STRINGS("the_loss", "")))));
+    assert_string_equal(lines_of(false), "error = 10, x = 10\n");
+    expect_error(run_one(&t, est_logging_hook((est_named_nodes){ nodes, 1 },
+                                              EST_LOGGING(.every_n_iter = 1, .operations = EST_STRINGS("nothing")))),
+                 EST_NOT_FOUND, "logs node 'nothing', but the graph has no node");
+    expect_refused(est_logging_hook((est_named_nodes){ nodes, 2 },
+                                    EST_LOGGING(.every_n_iter = 1, .operations = EST_STRINGS("nothing"))),
+                   "1 operations for 2 nodes");
+    trainer_free(&t);
+}
+
 TEST(logging_refused, .setup_func = set_up)
 {
     trainer        t;

@@ -19,6 +19,7 @@ from .._tensor import array_like as _array_like
 from .._tensor import as_array as _as_array
 from .._tensor import bool_ as bool  # noqa: A001,F401
 from ..data import TensorSpec  # noqa: F401
+from ..graph import as_node as _as_node
 from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
 from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, clip_by_value, eye, fill,  # noqa: F401
@@ -36,7 +37,7 @@ from ._module import Module
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,
-               saved_model, strings, summary, test, train, version)
+               saved_model, sparse, strings, summary, test, train, version)
 
 __version__ = version.VERSION
 _set_logger("tensorflow")
@@ -106,7 +107,15 @@ for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm",
               "sign", "sin", "size", "slice", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient",
               "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
-_one_hot = _eager(_ops.one_hot, "one_hot")
+_one_hot, _identity = _eager(_ops.one_hot, "one_hot"), identity  # noqa: F821
+
+
+def identity(input: _Any, name: str | None = None) -> _Any:  # noqa: A002
+    """The same tensor; in a graph with a name an operation also for a value, which hooks find by it."""
+    graph = _default_graph()
+    if name is not None and graph is not None and not isinstance(input, (_ops.Node, Variable)):
+        input = _as_node(_as_array(_unwrap(input)), graph)
+    return _identity(input, name=name)
 
 
 def one_hot(indices: _Any, depth: _Any, on_value: _Any = None, off_value: _Any = None, axis: int | None = None,

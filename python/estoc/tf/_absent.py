@@ -12,8 +12,9 @@ _RAGGED = "there are no sparse tensors; estoc.io.VarLenFeature parses to rows of
 HINTS: dict[str, str] = {
     "cond": _NO_GRAPH_CONTROL, "while_loop": _NO_GRAPH_CONTROL, "case": _NO_GRAPH_CONTROL, "map_fn": _NO_GRAPH_CONTROL,
     "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
+    "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element", "SparseTensor": _RAGGED,
-    "RaggedTensor": _RAGGED, "sparse": _RAGGED, "ragged": _RAGGED,
+    "RaggedTensor": _RAGGED, "ragged": _RAGGED,
 }
 
 

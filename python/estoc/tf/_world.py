@@ -505,6 +505,14 @@ class Variable:
         graph.check()
         return node
 
+    @property
+    def _c(self) -> Any:
+        """The handle, for optimizers of a model_fn; there of what stands for the variable."""
+        graph = default_graph()
+        if graph is None or graph is self.graph or getattr(graph, "twins", None) is None:
+            return self._handle._c
+        return self.twin(graph)._handle._c
+
     def twin(self, graph: Graph) -> "Variable":
         """The variable that stands for this one in the graph of a network or of a model_fn."""
         found = graph.twins.get(id(self))

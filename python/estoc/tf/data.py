@@ -83,11 +83,17 @@ class _Trace:
         self.graph = graph
         self.inputs = inputs
         self.csv: Any = None
+        self.rows: set[tuple] = set()  # nodes that are the values of one row of a VarLenFeature
 
 
-def in_map() -> bool:
-    """Whether a function of Dataset.map is traced."""
-    return bool(_Trace.current)
+def note_row(node: Node) -> None:
+    """The values of a VarLenFeature of one row: batch() makes ragged ones of them."""
+    if _Trace.current:
+        _Trace.current[-1].rows.add(_key(node))
+
+
+def _key(node: Node) -> tuple:
+    return int(node._c.id), int(node._c.output)
 
 
 def decode_csv_in_map(records: Node, columns: list, delimiter: str, quotes: bool, na_value: str) -> list[Node]:
@@ -95,7 +101,7 @@ def decode_csv_in_map(records: Node, columns: list, delimiter: str, quotes: bool
     trace = _Trace.current[-1] if _Trace.current else None
     if trace is not None and records.shape != ():
         raise NeedsValue("tf.io.decode_csv of several lines is computed outside of graphs")
-    if trace is None or len(trace.inputs) != 1 or trace.inputs[0][1]._c.id != records._c.id or records.shape != ():
+    if trace is None or len(trace.inputs) != 1 or trace.inputs[0][1] is not records or records.shape != ():
         raise NotImplementedError("tf.io.decode_csv takes the line that the function of Dataset.map is given, before "
                                   "any batch(); estoc.Dataset.from_csv decodes batches")
     if trace.csv is not None:
@@ -202,6 +208,7 @@ class Dataset(Named, _data.Dataset):
     """tf.data.Dataset. Elements are tensors."""
 
     _where = "tf.data.Dataset"
+    _own_rows: frozenset | None = None
 
     def __iter__(self) -> "OwnedIterator":
         if current_trace() is not None:
@@ -283,8 +290,16 @@ class Dataset(Named, _data.Dataset):
     def batch(self, batch_size: int, drop_remainder: bool = False, num_parallel_calls: int | None = None,
               deterministic: bool | None = None, name: str | None = None) -> "Dataset":
         size = int(batch_size)
-        return self._sized(super().batch(size, bool(drop_remainder)),
-                           lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
+        made = self._batch(size, bool(drop_remainder), lib.EST_ROWS_RAGGED if self._rows else 0)
+        made._own_rows = frozenset()
+        return self._sized(made, lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
+
+    @property
+    def _rows(self) -> frozenset:
+        """Names of components that are the values of a VarLenFeature in one row."""
+        if self._own_rows is None and self._parents and self._structure is self._parents[0]._structure:
+            return getattr(self._parents[0], "_rows", frozenset())
+        return self._own_rows or frozenset()
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: bool = False, name: str | None = None) -> "Dataset":
@@ -332,6 +347,7 @@ class Dataset(Named, _data.Dataset):
         for each element, with a warning."""
         graph, inputs, arguments = self._trace_inputs()
         trace = _Trace(graph, inputs)
+        trace.rows.update(_key(node) for name, node in inputs if name in self._rows)
         _Trace.current.append(trace)
         try:
             with graph.as_default():
@@ -346,19 +362,19 @@ class Dataset(Named, _data.Dataset):
         form = _nest.structure(result)
         _nest.check_dict_keys(form)
         names = _nest.names(form)
-        nodes = [as_node(leaf, graph) for leaf in _nest.flatten(result)]
+        nodes = [_data.ragged_or_node(leaf, graph) for leaf in _nest.flatten(result)]
         graph.check()
         fed, csv = trace.inputs, trace.csv
 
         def build(chain: Any, stage: Any) -> Any:
-            keep = Keep()
             if csv is not None:
                 chain = _csv_stage(chain, csv)
-            return lib.est_dataset_map_graph(
-                chain, _data._named_nodes(keep, fed), _data._named_nodes(keep, zip(names, nodes)),
-                keep.options("est_map_graph_options", workers=_workers(num_parallel_calls)))
+            return _data.c_map_graph(chain, fed, zip(names, nodes), _workers(num_parallel_calls))
 
-        return self._sized(self._then(build, form), lambda n: n)
+        made = self._then(build, form)
+        made._own_rows = frozenset(name for name, node in zip(names, nodes)
+                                   if isinstance(node, Node) and _key(node) in trace.rows)
+        return self._sized(made, lambda n: n)
 
     def _map_called(self, map_func: Callable, why: Any) -> "Dataset":
         _warn_called(map_func, why)

@@ -7,13 +7,18 @@ from typing import Any as _Any
 from typing import Callable as _Callable
 
 from ... import estimator as _estimator
+from ... import feature_column as _columns
 from ... import ops as _ops
+from ..._tensor import as_dtype as _as_dtype
+from ..._tensor import float32 as _float32
+from ..._tensor import int64 as _int64
 from ...config import RunConfig as _RunConfig
 from ...config import _DEFAULT
 from ...estimator import EvalSpec, Exporter, ModeKeys, TrainSpec, VocabInfo  # noqa: F401
 from ...estimator import WarmStartSettings  # noqa: F401
 from ...heads import (BinaryClassHead, Head, LogisticRegressionHead, MultiClassHead, MultiHead,  # noqa: F401
                       MultiLabelHead, PoissonRegressionHead, RegressionHead)
+from ...io import FixedLenFeature as _FixedLenFeature
 from ...layers import ACTIVATIONS as _ACTIVATIONS
 from .._absent import error as _error
 from .._absent import module_getattr as _module_getattr
@@ -108,12 +113,23 @@ class EstimatorSpec(_estimator.EstimatorSpec):
                  eval_metric_ops: _Any = None, export_outputs: _Any = None, training_chief_hooks: _Any = None,
                  training_hooks: _Any = None, scaffold: _Any = None, evaluation_hooks: _Any = None,
                  prediction_hooks: _Any = None):
-        if scaffold is not None and scaffold._changes():
-            raise NotImplementedError("scaffold: one with functions of its own does not exist yet")
+        self.scaffold = scaffold
+        if scaffold is not None:
+            training_hooks = scaffold._hooks(True) + list(training_hooks or ())
+            evaluation_hooks = scaffold._hooks(False) + list(evaluation_hooks or ())
+            prediction_hooks = scaffold._hooks(False) + list(prediction_hooks or ())
         if loss is not None and getattr(loss, "shape", ()) not in ((), None):
             loss = _ops.reshape(loss, [])  # one of a single element, as TensorFlow takes it
         super().__init__(mode, predictions, loss, train_op, eval_metric_ops, export_outputs, training_hooks,
                          training_chief_hooks, evaluation_hooks, prediction_hooks)
+
+
+    def check(self, config: _RunConfig) -> None:
+        """Raises where the scaffold wants another number of checkpoints than the config."""
+        saver = None if self.scaffold is None else self.scaffold.saver
+        if saver is not None and self.mode == ModeKeys.TRAIN and saver._max != (config.keep_checkpoint_max or 0):
+            raise NotImplementedError(f"the saver of the scaffold keeps {saver._max} checkpoints: say so in "
+                                      f"RunConfig(keep_checkpoint_max={saver._max})")
 
 
 class Estimator(_Estimator):
@@ -131,6 +147,9 @@ def _canned(cls: type) -> type:
                 name = getattr(named[key], "__name__", "")
                 named[key] = name if name in _ACTIVATIONS else named[key]
         cls.__init__(self, *arguments, **named)
+        for head in [*arguments[:1], named.get("head")]:
+            if isinstance(head, MultiHead):
+                self._own.heads = frozenset(str(part.name) for part in head.heads)
 
     __init__.__signature__ = _inspect.signature(cls.__init__)
     return type(cls.__name__, (_Estimator, cls), {"__init__": __init__, "__doc__": cls.__doc__, "__module__": __name__})
@@ -161,6 +180,29 @@ def train_and_evaluate(estimator: _Any, train_spec: TrainSpec, eval_spec: EvalSp
     if estimator.config.cluster_spec or estimator.config.task_type == "evaluator":
         return None
     return metrics, [path.encode() if path is not None else None for path in exports]
+
+
+def classifier_parse_example_spec(feature_columns: _Any, label_key: str, label_dtype: _Any = _int64,
+                                  label_default: _Any = None, weight_column: _Any = None) -> dict:
+    """The features of Examples that a classifier reads, with its label."""
+    return _with_label(feature_columns, label_key, 1, label_dtype, label_default, weight_column)
+
+
+def regressor_parse_example_spec(feature_columns: _Any, label_key: str, label_dtype: _Any = _float32,
+                                 label_default: _Any = None, label_dimension: int = 1,
+                                 weight_column: _Any = None) -> dict:
+    """The features of Examples that a regressor reads, with its labels."""
+    return _with_label(feature_columns, label_key, label_dimension, label_dtype, label_default, weight_column)
+
+
+def _with_label(columns: _Any, label: str, n: int, dtype: _Any, default: _Any, weights: _Any) -> dict:
+    columns = list(columns)
+    if weights is not None:
+        columns.append(_columns.numeric_column(weights) if isinstance(weights, str) else weights)
+    spec = _columns.make_parse_example_spec(columns)
+    if label in spec:
+        raise ValueError(f"label should not be used as feature. label_key: {label}, features: {sorted(spec)}")
+    return {**spec, label: _FixedLenFeature((n,), _as_dtype(dtype), default)}
 
 
 LatestExporter = export.LatestExporter

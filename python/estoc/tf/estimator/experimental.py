@@ -74,4 +74,7 @@ def make_early_stopping_hook(estimator: _Any, should_stop_fn: _Callable[[], bool
     return _StopHook(should_stop_fn, run_every_secs, run_every_steps)
 
 
-__getattr__ = _module_getattr(__name__)
+_RNN = "tf.estimator.Estimator with a model_fn over tf.keras.layers.LSTM or GRU"
+__getattr__ = _module_getattr(__name__, {
+    "InMemoryEvaluatorHook": "tf.estimator.train_and_evaluate, which evaluates every checkpoint",
+    "RNNClassifier": _RNN, "RNNEstimator": _RNN})

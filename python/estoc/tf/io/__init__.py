@@ -10,9 +10,8 @@ import numpy as np
 from ... import io as _io
 from ..._lib import Keep, ffi, here, lib
 from ..._tensor import DType, as_dtype
-from ...graph import Node
+from ...graph import Node, RaggedNode
 from ...io import FixedLenFeature, RaggedArray, VarLenFeature  # noqa: F401
-from ...layers import RaggedNode
 from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor, unwrap
 from . import gfile
@@ -34,13 +33,23 @@ class TFRecordWriter(_io.TFRecordWriter):
         super().__init__(path, options)
 
 
+class FixedLenSequenceFeature(_io.PaddedFeature):
+    """A feature with any number of values, of which a batch is filled up to the longest row."""
+
+    def __new__(cls, shape: Any, dtype: Any, allow_missing: bool = False, default_value: Any = None) -> Any:
+        if not allow_missing:
+            raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
+        return super().__new__(cls, tuple(shape), as_dtype(dtype), default_value)
+
+
 def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()}
+    return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()
+            if not name.endswith("/lengths")}
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
     """A batch of serialized Examples. VarLenFeatures become estoc.io.RaggedArray (TensorFlow: sparse tensors), in a
-    graph what feature columns take; within Dataset.map only FixedLenFeatures."""
+    graph and within Dataset.map what feature columns take."""
     if isinstance(serialized, Node):
         return _parse_nodes(serialized, features)
     return _parsed(_io.parse_examples(np.asarray(unwrap(serialized), dtype=object).reshape(-1), features))
@@ -50,20 +59,23 @@ def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[s
     """One serialized Example."""
     if isinstance(serialized, Node):
         from ... import ops
-        return {name: node.values if isinstance(node, RaggedNode) else node[0]
-                for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
+        return {name: _only_row(node) for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
     return {name: value.values if isinstance(value, RaggedArray) else Tensor(value._value[0])
             for name, value in parse_example([unwrap(serialized)[()] if isinstance(serialized, Tensor) else serialized],
                                              features).items()}
 
 
-def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Any]:
-    from ..data import in_map
+def _only_row(node: Any) -> Node:
+    """What one Example has of a feature, of a batch of it alone."""
+    if not isinstance(node, RaggedNode):
+        return node[0]
+    from ..data import note_row
 
-    for name, feature in features.items():
-        if not isinstance(feature, FixedLenFeature) and in_map():
-            raise NotImplementedError(f"feature {name!r} is a {type(feature).__name__}, which has no dense tensor; "
-                                      "estoc.Dataset.parse_examples parses it")
+    note_row(node.values)
+    return node.values
+
+
+def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Any]:
     here()
     keep = Keep()
     out = ffi.new("est_parsed[]", max(len(features), 1))

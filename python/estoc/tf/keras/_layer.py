@@ -24,7 +24,7 @@ from .. import _structure
 from .._absent import Named
 from .._eager import Tensor, add_operators, tapes, unwrap
 from .._function import Function
-from .._world import Variable, World, count_variables, current_trace, current_world, new_variables, take_updates
+from .._world import Variable, World, count_variables, current_world, new_variables, take_updates
 from .._world import new_world, updates_of
 from . import mixed_precision
 from ._recorded import Recorded
@@ -506,12 +506,12 @@ class Layer(Recorded, Named):
 
     @property
     def losses(self) -> list:
-        """Of add_loss in the last call, and of regularizers: in a trace nodes of it, else values, which a tape that
-        records can go back from."""
-        trace = current_trace()
+        """Of add_loss in the last call, and of regularizers: in a trace or a model_fn nodes of it, else values, which a
+        tape that records can go back from."""
+        graph = default_graph()
         found = [loss for layer in [self] + self._flat_layers() for loss in (
-            layer.__dict__.get("_losses_now", ()) if trace is None else layer._losses.get(trace.graph, ()))]
-        if trace is not None:
+            layer.__dict__.get("_losses_now", ()) if graph is None else layer._losses.get(graph, ()))]
+        if graph is not None:
             return found + self._cost_nodes()
         function = self.__dict__.get("_cost_function")
         if function is None:
@@ -521,9 +521,14 @@ class Layer(Recorded, Named):
             tape.record(self._cost_nodes, (), {}, None, costs)
         return found + costs
 
+    @property
+    def updates(self) -> list:
+        """Nothing: what layers update in a training step is a part of it."""
+        return []
+
     def _cost_nodes(self) -> list:
-        """What regularizers give, in the trace."""
-        graph = current_trace().graph
+        """What regularizers give, in the graph that is open."""
+        graph = default_graph()
         return [cost(variable._as_node(graph)) for layer in [self] + self._flat_layers()
                 for variable, cost in layer._costs(graph)]
 

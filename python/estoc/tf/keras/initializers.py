@@ -43,9 +43,9 @@ def _class(name: str, doc: str, function: _Any, defaults: dict) -> type:
         if unknown or len(args) > len(names):
             raise TypeError(f"{name} takes {', '.join(names)}")
         self.config = values
-        Initializer.__init__(self, lambda: function(**values)._make())
 
-    made = type(name, (Initializer,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
+    made = type(name, (Initializer,), {"__init__": __init__, "__doc__": doc, "__module__": __name__,
+                                       "_c": lambda self, keep: function(**self.config)._c(keep)})
     made.get_config = lambda self: dict(self.config)
     return made
 
@@ -56,7 +56,7 @@ def _seeded(function: _Any) -> _Any:
 
 Zeros = _class("Zeros", "Zeros.", _own.zeros, {})
 Ones = _class("Ones", "Ones.", _own.ones, {})
-Constant = _class("Constant", "One number.", _own.constant, {"value": 0})
+Constant = _class("Constant", "One number, or those of an array.", _own.constant, {"value": 0})
 RandomUniform = _class("RandomUniform", "Uniform.", lambda minval, maxval, seed: _own.random_uniform(
     minval, maxval, _c_seed(seed)), {"minval": -0.05, "maxval": 0.05, "seed": None})
 RandomNormal = _class("RandomNormal", "Normal.", lambda mean, stddev, seed: _own.random_normal(mean, stddev, _c_seed(seed)),

@@ -19,6 +19,7 @@ from ...graph import Graph as _Graph
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
+from ...metrics import of_pair as _of_pair
 from .._absent import module_getattr as _module_getattr
 from .._array import in_top_k as _in_top_k
 from .._eager import Tensor as _Tensor
@@ -39,6 +40,7 @@ class _State:
         self.value: _Any = None
         self.reset: _Any = None
         self.updates: dict[int, list] = {}  # by trace, its updates so far
+        self.all: list = []  # updates of a graph without traces
 
 
 class Metric(_Layer):
@@ -83,6 +85,10 @@ class Metric(_Layer):
 
     def result(self) -> _Any:
         raise NotImplementedError("Must be implemented in subclasses.")
+
+    def metric_in(self, graph: _Graph) -> _Any:
+        raise NotImplementedError(f"{self.name} is written in Python; eval_metric_ops take the metrics of "
+                                  "tf.keras.metrics, tf.compat.v1.metrics, and estoc.metrics.custom of states of your own")
 
     def reset_state(self) -> None:
         for variable in self._own_weights:
@@ -168,10 +174,19 @@ class _Native(Metric):
         update = _Node(graph, metric.update)
         if state.value is None:
             state.value, state.reset = _Node(graph, metric.value), _Node(graph, metric.reset)
+        state.all.append(update)
         if trace is not None:
             state.updates.setdefault(id(trace), []).append(update)
             trace.late.append(lambda: state.updates.pop(id(trace), None))
             trace.targets.append(update)
+
+    def metric_in(self, graph: _Graph) -> _Any:
+        """What eval_metric_ops of a model_fn have: value, all updates and the reset."""
+        state = self._states.get(graph)
+        if state is None or state.value is None:
+            raise ValueError(f"{self.name} in eval_metric_ops was not updated: call update_state in the model_fn")
+        update = state.all[0] if len(state.all) == 1 else _ops.group(state.all)
+        return _of_pair(state.value, update, [state.reset])
 
     def _note_states(self, graph: _Graph, shared: bool, before: int) -> None:
         """The variables that an update has made, by the names that Keras has for them in checkpoints."""

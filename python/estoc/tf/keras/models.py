@@ -1567,7 +1567,7 @@ class Sequential(Model):
         if not isinstance(layer, _Layer):
             raise TypeError(f"The added layer must be an instance of class Layer. Received: layer={layer} of type "
                             f"{type(layer)}.")
-        if any(layer.name == other.name for other in self._layers):
+        if any(layer.name == other.name and layer is not other for other in self._layers):
             raise ValueError("All layers added to a Sequential model should have unique names. Name "
                              f"\"{layer.name}\" is already the name of a layer in this model.")
         if not self._layers and self._input is None and layer._batch_input_shape is not None:

@@ -24,7 +24,7 @@ from ._initializers import (constant_initializer, glorot_normal_initializer, glo
                             truncated_normal_initializer, zeros_initializer)
 from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
                        get_default_session)
-from . import (app, data, feature_column, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401
+from . import (app, data, feature_column, flags, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401
                saved_model, summary, train)
 from ._named import renamed as _renamed
 from .summary import Summary  # noqa: F401
@@ -44,6 +44,7 @@ _SHARED = ("Graph", "Operation", "control_dependencies", "device", "executing_ea
            "init_scope", "name_scope", "no_op")
 #: Functions that have moved to modules in TensorFlow 2.
 _MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature", "VarLenFeature": "io.VarLenFeature",
+          "FixedLenSequenceFeature": "io.FixedLenSequenceFeature", "sparse_tensor_to_dense": "sparse.to_dense",
           "parse_example": "io.parse_example", "parse_single_example": "io.parse_single_example",
           "random_normal": "random.normal", "random_uniform": "random.uniform", "set_random_seed": "random.set_seed",
           "truncated_normal": "random.truncated_normal", "log": "math.log", "is_nan": "math.is_nan",
@@ -70,12 +71,22 @@ def _take(tf: "dict[str, _Any]") -> None:
     globals()["py_func"] = _renamed(globals()["py_func"], stateful=None)
     globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
     globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
+    globals()["div"] = lambda x, y, name=None: _divide(tf, x, y)
     globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])
+    from . import estimator  # over that of tf, which is there by now
+
+    globals()["estimator"] = estimator
     for name in _TO_TF + _SHARED:
         tf.setdefault(name, globals()[name])
     for name, value in list(tf.items()):
         if not name.startswith("_") and name not in ("annotations", "compat", "contrib"):
             globals().setdefault(name, value)
+
+
+def _divide(tf: "dict[str, _Any]", x: _Any, y: _Any) -> _Any:
+    """The quotient; of integers the largest one below."""
+    x = tf["convert_to_tensor"](x)
+    return x // y if x.dtype.is_integer else x / y
 
 
 __getattr__ = _module_getattr(__name__)

@@ -70,6 +70,10 @@ class Tensor(Node):
         return f"<tf.Tensor '{self.name}' shape={'<unknown>' if self.shape is None else tuple(self.shape)} " \
                f"dtype={self.dtype.name}>"
 
+    def __str__(self) -> str:
+        shape = "<unknown>" if self.shape is None else tuple(self.shape)
+        return f'Tensor("{self.name}", shape={shape}, dtype={self.dtype.name})'
+
     def __eq__(self, other: Any) -> bool:  # as in graphs of TensorFlow
         return self is other
 
@@ -235,6 +239,9 @@ class Graph(_base.Graph):
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """The tensor "op:output"."""
+        found = state_of(self).loaded_tensors.get(name)
+        if found is not None:
+            return found
         op, _, output = name.rpartition(":")
         if not op or not output.isdigit():
             raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the "
@@ -247,6 +254,11 @@ class Graph(_base.Graph):
         made = ffi.new("est_node *", node)
         made.output = int(output)
         return self._made(made[0])
+
+    def dataset_of(self, result: Any) -> Any:
+        from .data import dataset_of_elements
+
+        return dataset_of_elements(self, result)
 
     def get_operation_by_name(self, name: str) -> Operation:
         node = lib.est_graph_find(self._c, name.encode())
@@ -297,8 +309,12 @@ class State:
         self.scopes: list[VariableScope] = []
         self.by_name: dict[str, _base.Variable] = {}
         self.scope_counts: dict[str, int] = {}
+        self.variable_scopes: dict[str, int] = {}  # how often each was opened since the one around it was
+        self.layers: dict[str, Any] = {}  # by scope, keys of those that C builds
         self.names: list[str] = []
         self.iterators: list[Any] = []
+        self.loaded: list[Any] = []  # signatures of SavedModels
+        self.loaded_tensors: dict[str, Any] = {}  # what stands for their tensors, by name
         self.prints: list[Print] = []
         self.initializers: set[int] = set()  # operations that do what sessions do without being told
         self.finalized = False
@@ -590,8 +606,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
                 raise TypeError("If default_name is None then name_or_scope is required")
             if reuse:
                 raise ValueError("reuse=True cannot be used without a name_or_scope")
-            prefix = outer.name + "/" if outer.name else ""
-            name = _unique(graph, "variable_scope:" + prefix + default_name)[len("variable_scope:" + prefix):]
+            name = _unique_scope(state, outer.name, default_name)
         full, short, base = (f"{outer.name}/{name}" if outer.name else name), name, outer
     scope = VariableScope(reuse if reuse is not None else outer.reuse or base.reuse, full,
                           initializer if initializer is not None else base.initializer,
@@ -602,7 +617,24 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
             scope.original_name_scope = stack.enter_context(name_scope(short))
         state.scopes.append(scope)
         stack.callback(state.scopes.pop)
-        yield scope
+        opened = state.variable_scopes
+        if base is name_or_scope:  # names within and around it count on when it is left
+            state.variable_scopes = dict(opened)
+        state.variable_scopes[full] = state.variable_scopes.get(full, 0) + 1
+        try:
+            yield scope
+        finally:
+            state.variable_scopes = opened
+            for key in [key for key in opened if key.startswith(full + "/")]:
+                del opened[key]
+
+
+def _unique_scope(state: State, outer: str, name: str) -> str:
+    """The name of a scope that was given none: names are used again when the scope around them is opened again."""
+    prefix, number = outer + "/" if outer else "", 0
+    while state.variable_scopes.get(prefix + name + (f"_{number}" if number else ""), 0) > 0:
+        number += 1
+    return f"{name}_{number}" if number else name
 
 
 def _initial(initial: Any, dtype: Any) -> "tuple[Any, Any, Any]":

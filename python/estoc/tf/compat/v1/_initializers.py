@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...._lib import Keep, c_seed, lib
 from ...._tensor import as_dtype, c_shape, float32
-from ....initializers import Initializer, as_initializer
+from ....initializers import Initializer, constant
 from ._graph import get_default_graph
 
 
@@ -35,18 +33,10 @@ class constant_initializer(_Initializer):  # noqa: N801
     """A number, or an array of the variable's shape."""
 
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False):
-        if np.ndim(value) == 0:
-            super().__init__(lambda: lib.est_init_constant(value))
-            return
-
-        def initial(shape: Any, dtype: Any = None) -> Any:
-            array = np.asarray(value, as_dtype(dtype).as_numpy_dtype)
-            return array.reshape(shape) if array.size > 1 else np.broadcast_to(array.reshape(()), shape).copy()
-
-        self._function = as_initializer(initial)
+        self._value = constant(value)
 
     def _c(self, keep: Keep) -> Any:
-        return self._function._c(keep) if hasattr(self, "_function") else super()._c(keep)
+        return self._value._c(keep)
 
 
 class random_uniform_initializer(_Initializer):  # noqa: N801

@@ -13,11 +13,12 @@ from .... import errors as _errors
 from .... import graph as _base
 from .... import hooks as _hooks
 from .... import ops
-from ...._lib import NULL, Keep, check, ffi, lib, off, owned
-from ...._tensor import borrowed_array, to_tensor
+from ...._lib import NULL, Keep, check, ffi, lib, off, owned, text
+from ...._tensor import borrowed_array, take_tensor, to_array, to_tensor
 from ....cluster import server_of
 from ....graph import Node, run_nodes
 from . import _graph
+from ._saver import Saver
 from ._session import BaseSession, Fetches, IteratorState, feeds_of, plain, target_of
 
 USE_DEFAULT = object()
@@ -97,7 +98,20 @@ class _LoopSession(BaseSession):
     def _run(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
         if self._loop._c is None:
             raise RuntimeError("the session of a loop is usable only while it calls the hook")
-        return run_nodes(lib.est_session_run, lib.est_loop_session(self._loop._c), nodes, feeds)
+        return run_nodes(lib.est_session_run, self._c, nodes, feeds)
+
+    @property
+    def _c(self) -> Any:
+        return lib.est_loop_session(self._loop._c)
+
+    def _write(self, variable: _base.Variable, value: Any) -> None:
+        name = text(lib.est_node_name(variable._c)).encode()
+        check(lib.est_session_write(self._c, name, to_tensor(value, variable.dtype)))
+
+    def _read(self, variable: _base.Variable) -> Any:
+        out = ffi.new("est_tensor **")
+        check(lib.est_session_read(self._c, text(lib.est_node_name(variable._c)).encode(), out))
+        return to_array(take_tensor(out[0]))
 
     def should_stop(self) -> bool:
         return self._loop.should_stop
@@ -258,25 +272,19 @@ def NanTensorHook(loss_tensor: Any = None, fail_on_nan_loss: bool = True) -> Any
 
 def LoggingTensorHook(tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None,  # noqa: N802
                       at_end: bool = False, formatter: Any = None) -> Any:
-    """Logs tensors, or those of these names, every so often."""
-    _refuse(formatter=formatter)
+    """Logs tensors, or those of these names, every so often. `formatter` makes a line of the values by tag."""
     if not isinstance(tensors, Mapping):
-        tensors = {getattr(item, "name", item): item for item in tensors}
-    named, by_name = {}, []
+        tensors = {item if isinstance(item, str) else item.name: item for item in tensors}
+    nodes = {}
     for tag, item in tensors.items():
-        if isinstance(item, str):
-            node = None if tag == item else _base.default_graph().find(item.split(":")[0])
-            if tag != item and node is None:
-                raise ValueError(f"the graph has no operation {item!r}, which the tag {tag!r} is for")
-            if node is not None:
-                named[tag] = node
-            else:
-                by_name.append(item.split(":")[0])
-        else:
-            named[tag] = item.value() if isinstance(item, _base.Variable) else item
-    if named and by_name:
-        raise NotImplementedError("tensors and names in one LoggingTensorHook: give tensors, or names")
-    return _hooks.logging_hook(named or by_name, every_n_iter, every_n_secs, at_end)
+        if isinstance(item, str):  # found when the loop begins
+            item, _, output = item.partition(":")
+            if output not in ("", "0"):
+                raise NotImplementedError(f"{item}:{output} has a name, and is not the first output; give the tensor")
+        if hasattr(item, "_as_node"):  # a variable of a layer of Keras
+            item = item._as_node(item.graph)
+        nodes[tag] = item.value() if isinstance(item, _base.Variable) else item
+    return _hooks.logging_hook(nodes, every_n_iter, every_n_secs, at_end, formatter)
 
 
 def StepCounterHook(every_n_steps: int | None = 100, every_n_secs: float | None = None,  # noqa: N802
@@ -398,23 +406,60 @@ class FeedFnHook(SessionRunHook):
 
 
 class Scaffold:
-    """Variables are initialized or restored, and summaries merged, without it: arguments are refused."""
+    """What is done with a session that is new: at global step 0 init_op and init_fn(scaffold, session), after the
+    initializers of all variables; then, and in a session that was restored, local_init_op."""
 
     def __init__(self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
                  ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None,
                  saver: Any = None, copy_from_scaffold: Any = None, local_init_feed_dict: Any = None):
-        _refuse(init_feed_dict=init_feed_dict, init_fn=init_fn, ready_op=ready_op, saver=saver,
-                ready_for_local_init_op=ready_for_local_init_op, copy_from_scaffold=copy_from_scaffold,
+        _refuse(init_feed_dict=init_feed_dict, ready_op=ready_op, ready_for_local_init_op=ready_for_local_init_op,
                 local_init_feed_dict=local_init_feed_dict)
-        self.init_op, self.local_init_op, self.summary_op = init_op, local_init_op, summary_op
-
-    def _changes(self) -> bool:
-        """Whether it asks for anything else than what is done without it."""
-        return self.summary_op is not None or any(
-            item is not None and not _graph.initializes(item) for item in (self.init_op, self.local_init_op))
+        if saver is not None and not isinstance(saver, Saver):
+            raise NotImplementedError(f"saver={type(saver).__name__}: checkpoints have variables by their names, as "
+                                      "tf.compat.v1.train.Saver writes them")
+        if saver is not None and saver._given is not None:
+            raise NotImplementedError("a saver of some variables: checkpoints of a training have all of them; init_fn "
+                                      "may restore some with saver.restore(session, path)")
+        base = copy_from_scaffold
+        self.init_op = init_op if init_op is not None or base is None else base.init_op
+        self.init_fn = init_fn if init_fn is not None or base is None else base.init_fn
+        self.local_init_op = local_init_op if local_init_op is not None or base is None else base.local_init_op
+        self.summary_op = summary_op if summary_op is not None or base is None else base.summary_op
+        self.saver = saver if saver is not None or base is None else base.saver
 
     def finalize(self) -> "Scaffold":
         return self
+
+    def _hooks(self, trains: bool) -> list[SessionRunHook]:
+        """The hooks that do what it asks for; without training only local_init_op. Initializers of all variables and
+        tables run without it."""
+        if self.summary_op is not None:
+            raise NotImplementedError("scaffold: summary_op does not exist yet; all summaries of the graph are merged")
+        if self.init_op is not None and _graph.initializes(self.init_op):
+            self.init_op = None
+        if self.local_init_op is not None and _graph.initializes(self.local_init_op):
+            self.local_init_op = None
+        wanted = self.local_init_op if not trains else next(
+            (item for item in (self.init_op, self.init_fn, self.local_init_op) if item is not None), None)
+        return [] if wanted is None else [_Initialize(self, trains)]
+
+
+class _Initialize(SessionRunHook):
+    def __init__(self, scaffold: Scaffold, trains: bool):
+        self._scaffold, self._trains = scaffold, trains
+
+    def begin(self) -> None:
+        self._step = _graph.get_default_graph().global_step if self._trains else None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        scaffold = self._scaffold
+        if self._trains and int(session.run(self._step)) == 0:
+            if scaffold.init_op is not None:
+                session.run(scaffold.init_op)
+            if scaffold.init_fn is not None:
+                scaffold.init_fn(scaffold, session)
+        if scaffold.local_init_op is not None:
+            session.run(scaffold.local_init_op)
 
 
 class ChiefSessionCreator:
@@ -425,10 +470,7 @@ class ChiefSessionCreator:
     def __init__(self, scaffold: Any = None, master: str = "", config: Any = None, checkpoint_dir: Any = None,
                  checkpoint_filename_with_path: Any = None):
         _refuse(checkpoint_filename_with_path=checkpoint_filename_with_path)
-        if scaffold is not None and scaffold._changes():
-            raise NotImplementedError("scaffold: one with functions of its own does not exist yet: variables and tables "
-                                      "are initialized, and all summaries merged, without it")
-        self.master, self.config, self.checkpoint_dir = master, config, checkpoint_dir
+        self.scaffold, self.master, self.config, self.checkpoint_dir = scaffold, master, config, checkpoint_dir
         self.max_wait_secs = 7200.0
 
 
@@ -482,6 +524,11 @@ class MonitoredSession(BaseSession):
         self._entered: list[contextlib.ExitStack] = []
         keep = Keep([self])
         hooks = list(hooks or [])
+        if creator.scaffold is not None:
+            if creator.scaffold.saver is not None and creator.scaffold.saver._max != 5:
+                raise NotImplementedError("a monitored session keeps the latest 5 checkpoints; another max_to_keep of the "
+                                          "saver of a scaffold does not exist yet")
+            hooks[:0] = creator.scaffold._hooks(True)
         members = dict(_options or {"save_checkpoint_secs": lib.EST_OFF, "save_summaries_steps": lib.EST_OFF,
                                     "log_step_count_steps": lib.EST_OFF})
         self._add_nodes(keep, members, hooks + list(_chief_only or []))

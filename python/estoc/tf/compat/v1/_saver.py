@@ -6,6 +6,8 @@ import glob
 import os
 from typing import Any, Mapping
 
+import numpy as np
+
 from .... import checkpoint as _checkpoint
 from ...._lib import NULL, Keep, check, lib, text
 from ....graph import Variable as _Variable
@@ -83,6 +85,54 @@ class Saver:
         reader = _checkpoint.load_checkpoint(prefix)
         for name, variable in self._variables().items():
             sess._write(variable, reader.get_tensor(name))
+
+
+def NewCheckpointReader(filepattern: str | os.PathLike) -> Any:  # noqa: N802
+    """The variables of a checkpoint."""
+    return _checkpoint.load_checkpoint(filepattern)
+
+
+def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike, assignment_map: Any) -> None:
+    """Variables of the graph begin with values of a checkpoint. The map has a name of the checkpoint for a variable, for
+    the name of one, or a scope of the checkpoint ("bert/", "/": all) for one of the graph."""
+    reader = _checkpoint.load_checkpoint(ckpt_dir_or_file)
+    variables = {_name(variable): variable for variable in _graph.get_default_graph().global_variables}
+    pairs = assignment_map.items() if isinstance(assignment_map, Mapping) else assignment_map
+    for stored, target in pairs:
+        if isinstance(target, _Variable):
+            _begin_with(reader, stored, target)
+        elif isinstance(target, (list, tuple)):
+            raise NotImplementedError(f"init_from_checkpoint: {stored!r} is for parts of a variable; variables are whole")
+        elif target in variables:
+            _begin_with(reader, stored, variables[target])
+        else:
+            _begin_scope(reader, stored, target, variables)
+
+
+def _begin_scope(reader: Any, stored: str, target: str, variables: Mapping[str, _Variable]) -> None:
+    if stored and not stored.endswith("/") or target and not target.endswith("/"):
+        raise ValueError(f"Assignment map with scope only name {target} should map to scope only {stored}. Should be "
+                         "'scope/': 'other_scope/'.")
+    scope, prefix = "" if target == "/" else target, "" if stored == "/" else stored
+    found = [name for name in variables if name.startswith(scope) and name != "global_step"]
+    if not found:
+        raise ValueError(f"Assignment map with scope only name {target}: the graph has no variable there")
+    for name in found:
+        _begin_with(reader, prefix + name[len(scope):], variables[name])
+
+
+def _begin_with(reader: Any, stored: str, variable: _Variable) -> None:
+    shapes = reader.get_variable_to_shape_map()
+    if stored not in shapes:
+        raise ValueError(f"Tensor {stored} is not found in {reader.path} checkpoint {sorted(shapes)}")
+    graph, array = variable.graph, reader.get_tensor(stored)
+    if tuple(array.shape) != tuple(variable.shape):
+        raise ValueError(f"Shape of variable {_name(variable)} ({tuple(variable.shape)}) doesn't match with shape of "
+                         f"tensor {stored} ({tuple(array.shape)}) from checkpoint reader.")
+    with graph.after(None):
+        value = graph.constant(np.asarray(array, variable.dtype.as_numpy_dtype))
+        lib.est_variable_initializer(variable._c, value._c)
+    graph.check()
 
 
 def checkpoint_exists(checkpoint_prefix: str | os.PathLike) -> bool:

@@ -67,7 +67,9 @@ class ConfigProto(_Message):
 class RunOptions(_Message):
     """Refused by Session.run: estoc.hooks.profiler_hook traces runs."""
 
-    _fields = {"trace_level": 0, "timeout_in_ms": 0}
+    NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
+    _fields = {"trace_level": 0, "timeout_in_ms": 0, "output_partition_graphs": False,
+               "report_tensor_allocations_upon_oom": False}
 
 
 def target_of(target: str | None) -> str | None:
@@ -244,6 +246,8 @@ class BaseSession:
             raise NotImplementedError("options and run_metadata do not exist; tf.estimator.ProfilerHook traces runs")
         made = Fetches(self.graph, fetches, self)
         feeds = self._iterators.feed(made.nodes, feeds_of(self.graph, feed_dict), self._compute)
+        for signature in state_of(self.graph).loaded:
+            signature.feed(made.nodes, feeds)
         values = self._run_and_print(made.nodes, feeds) if made.nodes else []
         return made.pack([plain(value) for value in values])
 

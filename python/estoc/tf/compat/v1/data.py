@@ -7,8 +7,9 @@ from typing import Any
 
 from .... import _nest
 from ...._tensor import as_array
+from ....data import c_map_graph
 from ....errors import InvalidArgumentError
-from ....graph import Node
+from ....graph import Node, as_node
 from ...data import AUTOTUNE, Dataset, Options, TextLineDataset, TFRecordDataset, experimental  # noqa: F401
 from ..._absent import module_getattr
 from . import _graph
@@ -103,6 +104,27 @@ class Iterator:
         made = Iterator.from_structure(output_types, output_shapes)
         made.chosen_by = string_handle
         return made
+
+
+def dataset_of_elements(graph: Any, result: Any) -> Dataset:
+    """The dataset of an input_fn that returned tensors made of the next element of an iterator: a graph over its
+    elements. Tensors that need none are the same in every step."""
+    form = _nest.structure(result)
+    nodes = [as_node(leaf, graph) for leaf in _nest.flatten(result)]
+    used = [(iterator, element) for iterator in _graph.state_of(graph).iterators for element in iterator.elements
+            if any(graph.needs(nodes, node) for node in element)]
+    if len(used) > 1:
+        raise NotImplementedError("input_fn returned tensors of several elements; tf.data.Dataset.zip makes one of them")
+    dataset, inputs = Dataset.range(1).repeat(), []
+    if used:
+        (iterator, element), = used
+        dataset = iterator.dataset if iterator.dataset is not None else \
+            iterator.resets[0][1] if len(iterator.resets) == 1 else None
+        if dataset is None:
+            raise ValueError("input_fn returned tensors of an iterator without a dataset of its own; return the dataset")
+        inputs = list(zip(dataset._names, element))
+    names = _nest.names(form)
+    return dataset._then(lambda chain, stage: c_map_graph(chain, inputs, zip(names, nodes)), form)
 
 
 def make_one_shot_iterator(dataset: Any) -> Iterator:

@@ -7,16 +7,25 @@ from typing import Any as _Any
 from .... import layers as _layers
 from ...feature_column import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
+from .layers import _built_by_c, _refuse
 
 
-def input_layer(features: _Any, feature_columns: _Any, trainable: bool = True) -> _Any:
-    """Dense columns side by side."""
-    return _layers.input_layer(features, feature_columns, trainable)
+def input_layer(features: _Any, feature_columns: _Any, weight_collections: _Any = None, trainable: bool = True,
+                cols_to_vars: _Any = None, cols_to_output_tensors: _Any = None) -> _Any:
+    """Dense columns side by side. Their variables are in the variable scope around it, which shares them."""
+    _refuse(weight_collections=weight_collections, cols_to_vars=cols_to_vars,
+            cols_to_output_tensors=cols_to_output_tensors)
+    return _built_by_c(None, "input_layer", None, {}, [
+        lambda name: _layers.input_layer(features, feature_columns, trainable, name)])[0]
 
 
-def linear_model(features: _Any, feature_columns: _Any, units: int = 1, trainable: bool = True) -> _Any:
-    """The weighted sum of all columns plus a bias."""
-    return _layers.linear_model(features, feature_columns, units, trainable)
+def linear_model(features: _Any, feature_columns: _Any, units: int = 1, sparse_combiner: str = "sum",
+                 weight_collections: _Any = None, trainable: bool = True, cols_to_vars: _Any = None) -> _Any:
+    """The weighted sum of all columns plus a bias. Their variables are in the variable scope around it."""
+    _refuse(weight_collections=weight_collections, cols_to_vars=cols_to_vars,
+            sparse_combiner=None if sparse_combiner == "sum" else sparse_combiner)
+    return _built_by_c(None, "linear_model", None, {}, [
+        lambda name: _layers.linear_model(features, feature_columns, units, trainable, name)])[0]
 
 
 __getattr__ = _module_getattr(__name__)

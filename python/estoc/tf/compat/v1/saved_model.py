@@ -10,9 +10,12 @@ from ...._lib import Keep as _Keep
 from ...._lib import check as _check
 from ...._lib import lib as _lib
 from ....graph import Node as _Node
+from ....predictor import Predictor as _Predictor
+from ....predictor import SavedModel as _SavedModel
 from ..._absent import module_getattr as _module_getattr
 from ...saved_model import SERVING, TRAINING, contains_saved_model  # noqa: F401
 from ...saved_model import load as load_v2  # noqa: F401
+from . import _graph
 
 
 class tag_constants:  # noqa: N801 - a module in TensorFlow
@@ -142,5 +145,67 @@ def simple_save(session: _Any, export_dir: _Any, inputs: _Mapping[str, _Node], o
     made.save()
 
 
-_LOADED = "tf.saved_model.load(folder).signatures[\"serving_default\"], a function that runs the graph by itself"
-__getattr__ = _module_getattr(__name__, {"loader": _LOADED, "load": _LOADED, "main_op": "nothing: tables are filled"})
+class _Loaded:
+    """A signature of a SavedModel in a graph: placeholders for its inputs and outputs, of which a run that needs an
+    output computes these from those."""
+
+    def __init__(self, graph: _Any, model: _SavedModel, signature: _Any):
+        self._graph, self._model, self._name = graph, model, signature.name
+        self._predictor: _Any = None
+        self.inputs = {name: self._stand_in(signature, name, spec) for name, spec in signature.inputs.items()}
+        self.outputs = {name: self._stand_in(signature, name, spec) for name, spec in signature.outputs.items()}
+
+    def _stand_in(self, signature: _Any, name: str, spec: _Any) -> _Node:
+        known, tensor = _graph.state_of(self._graph).loaded_tensors, signature.tensors[name]
+        if tensor not in known:
+            known[tensor] = self._graph.placeholder(tensor.partition(":")[0], spec.dtype, spec.shape)
+        return known[tensor]
+
+    def feed(self, nodes: list, feeds: dict) -> None:
+        """Adds the outputs to the feeds of a run that needs some and has the inputs."""
+        wanted = [node for node in self.outputs.values() if node not in feeds and
+                  any(node is other or self._graph.needs([other], node) for other in nodes)]
+        if not wanted or not all(node in feeds for node in self.inputs.values()):
+            return
+        if self._predictor is None:
+            self._predictor = _Predictor(self._model, self._name)
+        values = self._predictor({name: feeds[node] for name, node in self.inputs.items()})
+        feeds.update((node, values[name]) for name, node in self.outputs.items())
+
+
+class _MetaGraph:
+    """What a loaded graph says of itself."""
+
+    def __init__(self, signature_def: dict):
+        self.signature_def = signature_def
+
+
+class loader:  # noqa: N801 - a module in TensorFlow
+    """tf.compat.v1.saved_model.loader"""
+
+    @staticmethod
+    def load(sess: _Any, tags: _Any, export_dir: _Any, import_scope: str | None = None) -> _Any:
+        """Adds the inputs and outputs of a SavedModel's signatures to the graph of a session, for predictions; what is
+        between them, and its variables, are not tensors of the graph."""
+        if import_scope is not None:
+            raise NotImplementedError("import_scope does not exist yet")
+        model, found = _SavedModel(export_dir, [tags] if isinstance(tags, str) else list(tags)), {}
+        for name, signature in model.signatures.items():
+            if signature.error or not all(signature.tensors.values()):
+                continue
+            loaded = _Loaded(sess.graph, model, signature)
+            _graph.state_of(sess.graph).loaded.append(loaded)
+            made = build_signature_def({key: TensorInfo(node) for key, node in loaded.inputs.items()},
+                                       {key: TensorInfo(node) for key, node in loaded.outputs.items()}, signature.method)
+            for key, info in [*made.inputs.items(), *made.outputs.items()]:
+                info.name = signature.tensors[key]
+            found[name] = made
+        return _MetaGraph(found)
+
+    @staticmethod
+    def maybe_saved_model_directory(export_dir: _Any) -> bool:
+        return contains_saved_model(export_dir)
+
+
+load = loader.load
+__getattr__ = _module_getattr(__name__, {"main_op": "nothing: tables are filled"})

@@ -2,7 +2,9 @@
 """tf.compat.v1.train: optimizers, hooks, monitored sessions, savers, and the global step of the graph."""
 from __future__ import annotations
 
+import math as _math
 from typing import Any as _Any
+from typing import NamedTuple as _NamedTuple
 
 from .... import cluster as _cluster
 from .... import ops as _ops
@@ -11,9 +13,12 @@ from ...._lib import Keep as _Keep
 from ...._lib import ffi as _ffi
 from ...._lib import here as _here
 from ...._lib import lib as _lib
+from ...._tensor import float32 as _float32
 from ....graph import Node as _Node
 from ....graph import ReplicaDevices as _ReplicaDevices
+from ....graph import Variable as _BaseVariable
 from ....graph import default_graph as _default_graph
+from ....summary import EventReader as _EventReader
 from ...train import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
 from . import _graph
@@ -24,7 +29,10 @@ from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSess
                          MonitoredTrainingSession, NanLossDuringTrainingError, NanTensorHook, ProfilerHook, Scaffold,
                          SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
                          StepCounterHook, StopAtStepHook, SummarySaverHook, WorkerSessionCreator)
-from ._saver import Saver, checkpoint_exists, get_checkpoint_mtimes, remove_checkpoint  # noqa: F401
+from ._saver import (NewCheckpointReader, Saver, checkpoint_exists, get_checkpoint_mtimes,  # noqa: F401
+                     init_from_checkpoint, remove_checkpoint)
+
+from .summary import Summary as _Summary
 
 
 def _graph_of(graph: _Any) -> _Any:
@@ -45,6 +53,84 @@ def get_global_step(graph: _Any = None) -> _Any:
     if isinstance(graph, _graph.Graph) and all(v._name != "global_step" for v in graph.global_variables):
         return None
     return graph.global_step
+
+
+_AVERAGED = "moving_average_variables"
+
+
+class ExponentialMovingAverage:
+    """Averages of variables that follow them: apply() makes the operation of a step, average() has the average."""
+
+    def __init__(self, decay: float, num_updates: _Any = None, zero_debias: bool = False,
+                 name: str = "ExponentialMovingAverage"):
+        if zero_debias:
+            raise NotImplementedError("zero_debias does not exist yet")
+        self._decay, self._steps, self.name = decay, num_updates, name
+        self._averages: dict = {}
+
+    def apply(self, var_list: _Any = None) -> _Any:
+        """average -= (1 - decay) (average - variable); with num_updates the decay is at most (1 + n) / (10 + n)."""
+        variables = _graph.trainable_variables() if var_list is None else list(var_list)
+        decay = self._decay
+        if self._steps is not None:
+            steps = self._steps.value() if isinstance(self._steps, _BaseVariable) else self._steps
+            steps = _ops.cast(steps, _float32) if isinstance(steps, _Node) else float(steps)
+            limit = (steps + 1.0) / (steps + 10.0)
+            decay = _ops.minimum(limit, decay) if isinstance(limit, _Node) else min(limit, decay)
+        updates = []
+        for variable in variables:
+            if not isinstance(variable, _BaseVariable):
+                raise NotImplementedError("ExponentialMovingAverage: the average of a tensor; assign it to a variable")
+            _graph.add_to_collection(_AVERAGED, variable)
+            average = self._average_of(variable)
+            difference = average.value() - variable.value()
+            updates.append(_BaseVariable.assign_sub(average, difference * (1.0 - decay)))
+        return _ops.group(updates)
+
+    def _average_of(self, variable: _Any) -> _Any:
+        name = self.average_name(variable)
+        if name not in self._averages:
+            self._averages[name] = _graph._make(
+                variable.graph, name, variable.shape, variable.dtype, _initial_of(variable), False, None, None)
+        return self._averages[name]
+
+    def average(self, var: _Any) -> _Any:
+        """The variable with the average; None before apply()."""
+        return self._averages.get(self.average_name(var))
+
+    def average_name(self, var: _Any) -> str:
+        return f"{var.name.partition(':')[0]}/{self.name}"
+
+    def variables_to_restore(self, moving_avg_variables: _Any = None) -> dict:
+        """For a Saver that gives variables the averages in a checkpoint."""
+        averaged = list(moving_avg_variables) if moving_avg_variables is not None else \
+            _graph.trainable_variables() + _graph.get_collection(_AVERAGED)
+        found = {self.average_name(variable): variable for variable in averaged}
+        known = {variable.name for variable in averaged}
+        for variable in _graph.global_variables():
+            name = variable.name.partition(":")[0]
+            if variable.name not in known and name not in found:
+                found[name] = variable
+        return found
+
+
+def _initial_of(variable: _Any) -> _Any:
+    """Begins with the initial value of the variable."""
+    node = variable.initialized_value() if isinstance(variable, _graph.Variable) else variable.value()
+    return lambda shape, dtype=None: node
+
+
+def summary_iterator(path: _Any) -> _Any:
+    """The events of a file of summaries; each has step, wall_time and summary.value."""
+    for entry in _EventReader(path):
+        one = _Summary.Value(entry["tag"], entry["value"] if entry["kind"] == "scalar" else None, entry["kind"], entry["value"])
+        yield _Event(entry["wall_time"], entry["step"], _Summary([one]))
+
+
+class _Event(_NamedTuple):
+    wall_time: float
+    step: int
+    summary: _Any
 
 
 def global_step(sess: _Any, global_step_tensor: _Any) -> int:
@@ -89,6 +175,19 @@ def inverse_time_decay(learning_rate: float, global_step: _Any, decay_steps: int
                        staircase: bool = False, name: str | None = None) -> _Any:
     """learning_rate / (1 + decay_rate step / decay_steps)"""
     return _decayed(_optimizers.inverse_time_decay(learning_rate, int(decay_steps), decay_rate, staircase), global_step)
+
+
+def natural_exp_decay(learning_rate: float, global_step: _Any, decay_steps: int, decay_rate: float,
+                      staircase: bool = False, name: str | None = None) -> _Any:
+    """learning_rate * exp(-decay_rate step / decay_steps)"""
+    return exponential_decay(learning_rate, global_step, decay_steps, _math.exp(-decay_rate), staircase)
+
+
+def cosine_decay_restarts(learning_rate: float, global_step: _Any, first_decay_steps: int, t_mul: float = 2.0,
+                          m_mul: float = 1.0, alpha: float = 0.0, name: str | None = None) -> _Any:
+    """Halves of cosines, each t_mul times as long as the one before and from m_mul times its rate."""
+    return _decayed(_optimizers.Schedule(lambda keep: _lib.est_cosine_decay_restarts(
+        learning_rate, int(first_decay_steps), t_mul, m_mul, alpha)), global_step)
 
 
 def polynomial_decay(learning_rate: float, global_step: _Any, decay_steps: int, end_learning_rate: float = 0.0001,

@@ -7,9 +7,11 @@ from typing import Any as _Any
 
 from .... import optimizers as _optimizers
 from ...._lib import Keep as _Keep
+from ...._lib import here as _here
 from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
+from ..._function import IndexedSlices as _IndexedSlices
 from .._recorded import Recorded as _Recorded
 
 
@@ -46,16 +48,44 @@ class Optimizer(_Recorded, _optimizers.Optimizer):
     def iterations(self) -> _Any:
         return self._in_loop().iterations
 
+    @iterations.setter
+    def iterations(self, variable: _Any) -> None:
+        """In a model_fn the global step, which it counts anyway."""
+        if not isinstance(variable, _Node):
+            raise NotImplementedError("iterations of a legacy optimizer can be set to the global step of a model_fn; "
+                                      "outside of one it counts by itself")
+
     def variables(self) -> list:
         return self._in_loop().variables
 
     def apply_gradients(self, grads_and_vars: _Any, name: str | None = None, **named: _Any) -> _Any:
-        return self._in_loop().apply_gradients(grads_and_vars, name, **named)
+        pairs = list(grads_and_vars)
+        node = next((gradient for gradient, _ in pairs if isinstance(gradient, (_Node, _IndexedSlices))), None)
+        graph = None if node is None else (node if isinstance(node, _Node) else node.values).graph
+        if graph is None or getattr(graph, "world", None) is not None:
+            return self._in_loop().apply_gradients(pairs, name, **named)
+        return self._applied(graph, [(gradient, variable) for gradient, variable in pairs if gradient is not None])
 
-    def minimize(self, loss: _Any, *args: _Any, **named: _Any) -> _Any:
-        if isinstance(loss, _Node) and getattr(loss.graph, "world", None) is None:
-            return super().minimize(loss, *args, **named)
-        return self._in_loop().minimize(loss, *args, **named)
+    def _applied(self, graph: _Any, pairs: list) -> _Any:
+        """The operation of a step of a model_fn; it counts the global step."""
+        from ...compat.v1.train import _gradient
+        keep = _Keep()
+        _here()
+        nodes = keep.span("est_nodes", "est_node", [variable._c for _, variable in pairs])
+        return graph.node(_lib.est_apply_gradients(self._c(keep), nodes, keep.new("est_gradient[]", [
+            _gradient(keep, gradient) for gradient, _ in pairs]), keep.options("est_minimize_options")))
+
+    def get_updates(self, loss: _Any, params: _Any) -> list:
+        """The operation of a training step, in a list."""
+        return [self.minimize(loss, params)]
+
+    def minimize(self, loss: _Any, var_list: _Any = None, grad_loss: _Any = None, name: str | None = None,
+                 tape: _Any = None, **named: _Any) -> _Any:
+        if not (isinstance(loss, _Node) and getattr(loss.graph, "world", None) is None):
+            return self._in_loop().minimize(loss, var_list, tape)
+        if grad_loss is not None:
+            loss = loss * grad_loss
+        return super().minimize(loss, var_list=var_list, name=name, **named)
 
 
 class SGD(Optimizer, _optimizers.SGD):
