@@ -486,6 +486,8 @@ typedef struct join {
     int       n_bags, n_parts;
     bool      lookups; /* the bags are lookups of rows, which have no splits */
     int64_t   width;
+
+    const est_node_def *bag; /* the last one */
 } join;
 
 static void list_bag(const fuser *f, const est_node_def *bag, join *j)
@@ -499,6 +501,7 @@ static void list_bag(const fuser *f, const est_node_def *bag, join *j)
         j->types[each * j->n_bags + k] = maker->dtype[bag->in[k].output];
     }
     j->combiners[j->n_bags++] = j->lookups ? 0 : est_node_int(bag, "combiner");
+    j->bag                    = bag;
 }
 
 /* Bags first, then the others; where each begins in the whole. */
@@ -521,16 +524,15 @@ static void list_parts(const fuser *f, const est_node_def *concat, join *j)
     }
 }
 
-/* Messages name the place of what joins; which lookup it is they say by its variable. */
-static void adopt_lookups(const fuser *f, est_node fresh, const est_node_def *old)
+/* Messages name the place of the lookup, or of what joins several; which of those it is they say by its variable. */
+static void name_lookups(const fuser *f, est_node fresh, const est_node_def *place)
 {
     est_node_def *def = node(f, fresh.id);
 
     def->stands_for = &est_op_resource_gather;
-    def->order      = old->order;
-    def->name       = old->name;
-    def->file       = old->file;
-    def->line       = old->line;
+    def->name       = place->name;
+    def->file       = place->file;
+    def->line       = place->line;
 }
 
 static bool fuse_join(fuser *f, const est_node_def *concat, join *j)
@@ -549,14 +551,15 @@ static bool fuse_join(fuser *f, const est_node_def *concat, join *j)
                           EST_ATTRS(est_attr_types("Tlookups", types), est_attr_int("N", j->n_parts),
                                     est_attr_type("T", EST_F32), est_attr_ints("columns", columns),
                                     est_attr_int("width", j->width)));
-        if (fresh.id >= 0) adopt_lookups(f, fresh, concat);
     } else {
         fresh = est_build(f->g, &est_op_embedding_bag_concat, (est_nodes){ j->in, types.n + j->n_parts },
                           EST_ATTRS(est_attr_types("Tbags", types), est_attr_int("N", j->n_parts),
                                     est_attr_type("dtype", concat->dtype[0]), est_attr_ints("combiners", combiners),
                                     est_attr_ints("columns", columns)));
     }
-    return stand_in(f, fresh, 0, concat);
+    if (!stand_in(f, fresh, 0, concat)) return false;
+    if (j->lookups) name_lookups(f, fresh, j->n_bags == 1 ? j->bag : concat);
+    return true;
 }
 
 static bool fuse_concat(fuser *f, const est_node_def *concat, bool lookups)
@@ -742,6 +745,8 @@ static bool fuse_dedup_slice(fuser *f, const est_node_def *dedup)
     return stand_in(f, fresh, 0, dedup) && replace(f, (est_edge){ dedup->id, 1 }, (est_edge){ fresh.id, 1 });
 }
 
+#define UNEVEN_MIN 64 /* columns: narrower products do not pay for another launch */
+
 /* Products with a joined matrix whose width is no multiple of four: those with rows of a multiple of 16 bytes are twice
  * as fast, so the matrix gets columns of zeros, and its kernel rows of zeros. */
 typedef struct uneven {
@@ -793,7 +798,7 @@ static bool match_uneven(const fuser *f, const est_node_def *whole, uneven *u)
         }
     }
     u->padded = (u->width + 3) / 4 * 4;
-    if (u->forward == NULL || u->padded == u->width) return false;
+    if (u->forward == NULL || u->padded == u->width || u->width < UNEVEN_MIN) return false;
     u->dx = find_dx(f, u->forward->in[1]);
     return true;
 }
@@ -822,7 +827,8 @@ static bool pad_uneven(fuser *f, const est_node_def *whole)
     x      = pad_join(f, &u);
     kernel = est_build1(&est_op_pad_rows, edge_node(f, u.forward->in[1]), EST_ATTRS(est_attr_int("rows", u.padded)));
     if (x.id < 0 || kernel.id < 0) return false;
-    adopt_lookups(f, x, whole);
+    name_lookups(f, x, whole);
+    node(f, x.id)->order      = whole->order;
     node(f, kernel.id)->order = u.forward->order;
     fresh = est_build(f->g, &est_op_matmul_bias, EST_NODES(x, kernel, edge_node(f, u.forward->in[2])),
                       EST_ATTRS(copy_bool(u.forward, "relu")));

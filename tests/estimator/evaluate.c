@@ -402,7 +402,7 @@ TEST(wrong_shapes)
     assert_int_equal(est_predict(e, EST_PREDICT_OPTIONS(.input_fn = est_test_input), &p), EST_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(est_predictions_next(p), EST_INVALID_ARGUMENT);
-        est_test_error_has("the prediction sum has shape []");
+        est_test_error_has("the prediction sum of shape [] has no axis of examples");
     }
     est_predictions_free(p);
     est_estimator_free(e);

@@ -354,7 +354,7 @@ static est_node small_wide_deep(est_graph *g, int classes, est_node feeds[4])
                                classes == 1 ? EST_SHAPE(-1, 1) : EST_SHAPE(-1));
     for (int f = 0; f < 2; f++) {
         feeds[f] = est_placeholder(g, f == 0 ? "a" : "b", EST_I64, EST_SHAPE(-1));
-        deep[f]  = est_embedding(feeds[f], 50, 4, NULL);
+        deep[f]  = est_embedding(feeds[f], 50, 32, NULL); /* 67 columns in all, which become 68 */
         wide[f]  = est_embedding(feeds[f], 50, classes, NULL);
     }
     x    = est_dense(est_concat((est_nodes){ deep, 3 }, 1), 5, EST_DENSE(.activation = est_relu));
