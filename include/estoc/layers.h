@@ -72,7 +72,8 @@ typedef struct est_layers {
 typedef struct est_call_options {
     size_t   struct_size; /* filled by EST_CALL */
     bool     training;    /* dropout draws, batch normalisation uses the batch */
-    est_node mask;        /* attention: which values count, boolean [batch, n]; EST_NO_NODE: all */
+    est_node mask;        /* attention: which values count, boolean [batch, n], or for each query [batch, m, n];
+                           * EST_NO_NODE: all */
     est_node query_mask;  /* attention: which rows of the result are not zeros, boolean [batch, m]; EST_NO_NODE: all */
 } est_call_options;
 

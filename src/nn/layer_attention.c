@@ -51,12 +51,27 @@ static est_node multiply(est_node x, est_node y, bool adj_x, bool adj_y)
     return est_batch_matmul(est_layer_factor(x), est_layer_factor(y), adj_x, adj_y);
 }
 
-static bool check_mask(est_node mask, est_graph *graph)
+static bool check_mask(est_node mask, est_graph *graph, int rank_max)
 {
+    int rank;
+
     if (mask.graph == NULL) return true;
-    if (mask.graph == graph && est_node_dtype(mask) == EST_BOOL && est_node_shape(mask)->rank == 2) return true;
-    (void)est_nn_fail(graph, "attention layer: a mask is a boolean node of rank 2 in the graph of the inputs");
+    rank = est_node_shape(mask)->rank;
+    if (mask.graph == graph && est_node_dtype(mask) == EST_BOOL && rank >= 2 && rank <= rank_max) return true;
+    (void)est_nn_fail(graph, "attention layer: a mask is a boolean node of rank 2%s in the graph of the inputs",
+                      rank_max > 2 ? ", or 3 for each query," : "");
     return false;
+}
+
+static bool check_masks(const est_call_options *call, est_graph *graph)
+{
+    return check_mask(call->mask, graph, 3) && check_mask(call->query_mask, graph, 2);
+}
+
+/* The mask as [batch, m, n], where m may be 1; EST_NO_NODE of none. */
+static est_node mask_of_queries(est_node mask)
+{
+    return mask.graph != NULL && est_node_shape(mask)->rank == 2 ? est_expand_dims(mask, 1) : mask;
 }
 
 /* --- attention with dot products and additive attention ----------------------------------------------------------- */
@@ -111,16 +126,16 @@ static est_node attention_call(const est_layer *self, est_nodes in, const est_ca
 {
     const attention *l     = (const attention *)self;
     est_graph       *graph = in.data[0].graph;
-    est_node         scores, mask = call->mask, result;
+    est_node         scores, mask, result;
     inputs           x;
 
-    if (!take_inputs(self->class->scope, in, &x) || !check_mask(mask, graph) || !check_mask(call->query_mask, graph)) {
+    if (!take_inputs(self->class->scope, in, &x) || !check_masks(call, graph)) {
         return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     }
     scores = self->class == &additive_class ? additive_scores(&x)
              : l->o.concat                  ? concat_scores(l, &x)
                                             : dot_scores(l, &x);
-    if (mask.graph != NULL) mask = est_expand_dims(mask, 1);
+    mask   = mask_of_queries(call->mask);
     if (l->o.causal) mask = both(mask, causal_mask(x.query, x.value));
     result = multiply(distribution(scores, mask, l->o.dropout, call->training), x.value, false, false);
     if (call->query_mask.graph == NULL) return result;
@@ -216,16 +231,16 @@ static est_node multi_head_call(const est_layer *self, est_nodes in, const est_c
     const multi_head *l     = (const multi_head *)self;
     est_graph        *graph = in.data[0].graph;
     int64_t           width = l->o.value_dim > 0 ? l->o.value_dim : l->key_dim;
-    est_node          mask = call->mask, rows = call->query_mask, query, key, value, weights;
+    est_node          mask, rows = call->query_mask, query, key, value, weights;
     inputs            x;
 
-    if (!take_inputs("multi_head_attention", in, &x) || !check_mask(mask, graph) || !check_mask(rows, graph)) {
+    if (!take_inputs("multi_head_attention", in, &x) || !check_masks(call, graph)) {
         return est_graph_poison(graph, EST_INVALID_ARGUMENT);
     }
     query = to_heads(l, "query", x.query, l->key_dim);
     key   = to_heads(l, "key", x.key, l->key_dim);
     value = to_heads(l, "value", x.value, width);
-    if (mask.graph != NULL) mask = est_expand_dims(mask, 1);
+    mask  = mask_of_queries(call->mask);
     if (rows.graph != NULL) mask = both(est_expand_dims(rows, 2), mask);
     if (mask.graph != NULL) mask = est_expand_dims(mask, 1);
     if (l->o.causal) mask = both(mask, causal_mask(x.query, x.value));

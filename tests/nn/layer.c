@@ -440,11 +440,11 @@ TEST(attention_concat)
 /* Two queries, three values of which the mask leaves two. With scores 0 the result is their mean. */
 TEST(attention)
 {
-    static const uint8_t counts[3] = { 1, 1, 0 }, rows[2] = { 1, 0 };
-    nn_test              t    = nn_begin(1);
-    est_node             q    = nn_const(t.graph, EST_SHAPE(1, 2, 2), NN_VALUES(0, 0, 1, 1));
-    est_node             v    = nn_const(t.graph, EST_SHAPE(1, 3, 2), NN_VALUES(1, 2, 3, 4, 90, 90));
-    est_node             k    = nn_const(t.graph, EST_SHAPE(1, 3, 2), NN_VALUES(0, 0, 0, 1, 0, 9)), mask, keep, y[5];
+    static const uint8_t counts[3] = { 1, 1, 0 }, rows[2] = { 1, 0 }, each[6] = { 0, 1, 0, 1, 0, 0 };
+    nn_test              t = nn_begin(1);
+    est_node             q = nn_const(t.graph, EST_SHAPE(1, 2, 2), NN_VALUES(0, 0, 1, 1));
+    est_node             v = nn_const(t.graph, EST_SHAPE(1, 3, 2), NN_VALUES(1, 2, 3, 4, 90, 90));
+    est_node             k = nn_const(t.graph, EST_SHAPE(1, 3, 2), NN_VALUES(0, 0, 0, 1, 0, 9)), mask, keep, seen, y[6];
     est_tensor          *bits = NULL;
     est_layer *dot = est_layer_attention(NULL), *scaled = est_layer_attention(EST_ATTENTION(.use_scale = true)),
               *causal = est_layer_attention(EST_ATTENTION(.causal = true)), *sum = est_layer_additive_attention(NULL);
@@ -456,10 +456,15 @@ TEST(attention)
     assert_ok(est_tensor_create_from(EST_BOOL, EST_SHAPE(1, 2), rows, &bits));
     keep = est_const(t.graph, bits);
     est_tensor_free(bits);
+    assert_ok(est_tensor_create_from(EST_BOOL, EST_SHAPE(1, 2, 3), each, &bits));
+    seen = est_const(t.graph, bits);
+    est_tensor_free(bits);
     y[0] = est_layer_call_with(dot, EST_NODES(q, v, k), EST_CALL(.mask = mask));
     y[1] = est_layer_call_with(scaled, EST_NODES(q, v, k), EST_CALL(.mask = mask, .query_mask = keep));
     y[2] = est_layer_call_with(causal, EST_NODES(q, v, k), NULL);
     y[3] = est_layer_call_with(sum, EST_NODES(q, v), EST_CALL(.mask = mask));
+    y[4] = est_layer_call_with(dot, EST_NODES(q, v, k), EST_CALL(.mask = seen));
+    y[5] = est_layer_call_with(causal, EST_NODES(q, v, k), EST_CALL(.mask = seen, .query_mask = keep));
     check_params(scaled, t.graph, 1, 0);
     check_params(sum, t.graph, 2, 0);
     assert_non_null(est_graph_find(t.graph, "attention_1/scale").graph);
@@ -470,6 +475,8 @@ TEST(attention)
     check_values(&t, y[1], 4, NN_VALUES(2, 3, 0, 0));
     check_values(&t, y[2], 4, NN_VALUES(1, 2, 1 + 2 * a, 2 + 2 * a));
     check_shape(y[3], EST_SHAPE(1, 2, 2));
+    check_values(&t, y[4], 4, NN_VALUES(3, 4, 1, 2)); /* each query sees one value */
+    check_shape(y[5], EST_SHAPE(1, 2, 2));
     est_layer_free(dot);
     est_layer_free(scaled);
     est_layer_free(causal);
