@@ -813,11 +813,11 @@ class NativeLayer(Layer):
     def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
         inputs = [as_node(leaf, graph) for leaf in _structure.flatten(args[0])] if args else []
         inputs = [_single(node) for node in inputs]
-        mask = named.get("mask")
+        masks = {key: named[key]._c for key in ("mask", "query_mask") if isinstance(named.get(key), Node)}
         before = count_variables(graph)
         here()
         keep = Keep()
-        options = keep.options("est_call_options", training=training, mask=mask._c if isinstance(mask, Node) else None)
+        options = keep.options("est_call_options", training=training, **masks)
         nodes = keep.span("est_nodes", "est_node", [n._c for n in inputs])
         if self._precision is None:
             result = lib.est_layer_call_with(self._layer(), nodes, options)

@@ -23,8 +23,10 @@ from ....feature_column import c_combiner as _c_combiner
 from ....feature_column import keys_of as _keys_of
 from ....graph import Graph as _Graph
 from ....graph import Node as _Node
+from ....graph import as_node as _as_node
 from ....layers import _padding
 from ..._absent import module_getattr as _module_getattr
+from ..._array import range_ as _range
 from .. import initializers as _initializers
 from .. import regularizers as _regularizers
 from .._layer import Input, InputLayer, Layer  # noqa: F401
@@ -465,6 +467,29 @@ class Lambda(Layer):
         return self.function(inputs, **self.arguments)
 
 
+def _boolean(mask: _Any, graph: _Graph) -> _Any:
+    """A mask as a node of booleans, or None."""
+    node = None if mask is None else _as_node(mask, graph)
+    return node if node is None or node.dtype.name == "bool" else _ops.not_equal(node, 0)
+
+
+def _causal(query: _Node, value: _Node, mask: _Any) -> _Any:
+    """The mask [batch, n] or [batch, m, n], or None, in which query i besides sees values 0 to i: [batch or 1, m, n]."""
+    graph = query.graph
+    rows, columns = (_range(_ops.shape(node)[1]) for node in (_as_node(query, graph), _as_node(value, graph)))
+    seen = _ops.expand_dims(_ops.greater_equal(_ops.expand_dims(rows, 1), _ops.expand_dims(columns, 0)), 0)
+    if mask is None:
+        return seen
+    return _ops.logical_and(_ops.expand_dims(mask, 1) if len(mask.shape) == 2 else mask, seen)
+
+
+def _only_arguments(layer: Layer, named: dict, known: tuple) -> None:
+    """Arguments of a call that would change what it gives, and do not exist, are refused."""
+    for key, value in named.items():
+        if key not in known and value is not None and value is not False:
+            raise NotImplementedError(f"{type(layer).__name__}: {key} in a call does not exist yet")
+
+
 class _Attention(_NativeLayer):
     _ignores_masks = False
     _function = ""
@@ -472,6 +497,17 @@ class _Attention(_NativeLayer):
     def __init__(self, use_scale: bool = False, dropout: float = 0.0, **named: _Any):
         super().__init__(lambda keep: getattr(_lib, self._function)(keep.options(
             "est_attention_options", name=keep.string(self.name), use_scale=use_scale, dropout=dropout)), **named)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        """mask is a list: which rows of the result are not zeros, and which values count."""
+        _only_arguments(self, named, ("inputs", "mask", "training", "use_causal_mask"))
+        masks = named.get("mask")
+        if masks is not None and (not isinstance(masks, (list, tuple)) or not 2 <= len(masks) <= len(args[0])):
+            raise ValueError(f"{self.name} layer mask must be a list of 2 or 3, of the query, the value and the key")
+        rows, mask = (_boolean(one, graph) for one in (list(masks or ()) + [None, None])[:2])
+        if named.get("use_causal_mask"):
+            mask = _causal(args[0][0], args[0][1], mask)
+        return super()._call_in(graph, args, {"mask": mask, "query_mask": rows}, training)
 
 
 class Attention(_Attention):
@@ -505,8 +541,16 @@ class MultiHeadAttention(_NativeLayer):
             units=int(output_shape or 0), dropout=dropout)), **named)
 
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
-        inputs = list(args) + ([named["key"]] if named.get("key") is not None else [])
-        return super()._call_in(graph, (inputs,), {}, training)
+        _only_arguments(self, named, ("query", "value", "key", "attention_mask", "training", "use_causal_mask"))
+        if len(args) > 3:
+            raise TypeError(f"{self.name}: give all but query, value and key by name")
+        inputs = list(args) + [named[key] for key in ("query", "value", "key")[len(args):] if named.get(key) is not None]
+        mask = _boolean(named.get("attention_mask"), graph)
+        if mask is not None and len(mask.shape) == 2:  # [m, n], of all examples
+            mask = _ops.expand_dims(mask, 0)
+        if named.get("use_causal_mask"):
+            mask = _causal(inputs[0], inputs[1], mask)
+        return super()._call_in(graph, (inputs,), {"mask": mask}, training)
 
 
 # --- feature columns --------------------------------------------------------------------------------------------------
