@@ -26,6 +26,11 @@ def _assertion(name: str, holds: _Callable, sign: str) -> _Callable:
             raise NotImplementedError(f"tf.debugging.{check.__name__} in a tf.function does not exist yet; check the "
                                       "values that it returns")
         x, y = _as_array(x), _as_array(y)
+        try:
+            _np.broadcast_shapes(x.shape, y.shape)
+        except ValueError:
+            raise _errors.InvalidArgumentError(f"{message or ''} Shapes of x {x.shape} and y {y.shape} do not fit: x = "
+                                               f"{x}, y = {y}") from None
         if not _np.all(holds(x, y)):
             raise _errors.InvalidArgumentError(f"{message or ''} Condition x {sign} y did not hold: x = {x}, y = {y}")
 

@@ -17,12 +17,32 @@ from ._recorded import Recorded as _Recorded
 
 
 class Initializer(_Recorded, _own.Initializer):
-    """What initializers are. A call with a shape gives values."""
+    """What initializers are. A call with a shape gives values. A class of a program defines __call__(shape, dtype)."""
+
+    _is_float = True  # whether it makes numbers with fractions only
 
     def __init__(self, make: _Any = None):
         super().__init__(make)
 
+    def _c(self, keep: _Keep) -> _Any:
+        if self.__dict__.get("_make") is not None:
+            return self._make()
+        if type(self).__call__ is Initializer.__call__:
+            raise TypeError(f"{type(self).__name__}: an initializer must have __call__(shape, dtype=None)")
+        return _own._Function(lambda shape, dtype: self(shape, dtype=dtype))._c(keep)
+
+    def get_config(self) -> dict:
+        """The arguments that make the same one again."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict) -> _Any:
+        """An initializer of what get_config of another gave."""
+        return cls(**{key: value for key, value in config.items() if key != "dtype"})
+
     def __call__(self, shape: _Any, dtype: _Any = None) -> _Any:
+        if self._is_float and not _as_dtype(dtype or "float32").is_floating:
+            raise ValueError(f"{type(self).__name__}: expected a floating point dtype, got {_as_dtype(dtype).name}")
         from .._eager import Tensor
         from ...graph import Graph, Node, Session
         from ..._tensor import c_shape
@@ -34,7 +54,7 @@ class Initializer(_Recorded, _own.Initializer):
             return Tensor(session.run(node))
 
 
-def _class(name: str, doc: str, function: _Any, defaults: dict) -> type:
+def _class(name: str, doc: str, function: _Any, defaults: dict, base: type = Initializer) -> type:
     names = list(defaults)
 
     def __init__(self, *args: _Any, **named: _Any) -> None:
@@ -44,7 +64,7 @@ def _class(name: str, doc: str, function: _Any, defaults: dict) -> type:
             raise TypeError(f"{name} takes {', '.join(names)}")
         self.config = values
 
-    made = type(name, (Initializer,), {"__init__": __init__, "__doc__": doc, "__module__": __name__,
+    made = type(name, (base,), {"__init__": __init__, "__doc__": doc, "__module__": __name__,
                                        "_c": lambda self, keep: function(**self.config)._c(keep)})
     made.get_config = lambda self: dict(self.config)
     return made
@@ -54,9 +74,13 @@ def _seeded(function: _Any) -> _Any:
     return lambda seed=None: function(_c_seed(seed))
 
 
-Zeros = _class("Zeros", "Zeros.", _own.zeros, {})
-Ones = _class("Ones", "Ones.", _own.ones, {})
-Constant = _class("Constant", "One number, or those of an array.", _own.constant, {"value": 0})
+class _OfAnyType(Initializer):
+    _is_float = False
+
+
+Zeros = _class("Zeros", "Zeros.", _own.zeros, {}, _OfAnyType)
+Ones = _class("Ones", "Ones.", _own.ones, {}, _OfAnyType)
+Constant = _class("Constant", "One number, or those of an array.", _own.constant, {"value": 0}, _OfAnyType)
 RandomUniform = _class("RandomUniform", "Uniform.", lambda minval, maxval, seed: _own.random_uniform(
     minval, maxval, _c_seed(seed)), {"minval": -0.05, "maxval": 0.05, "seed": None})
 RandomNormal = _class("RandomNormal", "Normal.", lambda mean, stddev, seed: _own.random_normal(mean, stddev, _c_seed(seed)),

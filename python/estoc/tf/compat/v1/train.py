@@ -6,6 +6,8 @@ import math as _math
 from typing import Any as _Any
 from typing import NamedTuple as _NamedTuple
 
+import numpy as _np
+
 from .... import cluster as _cluster
 from .... import ops as _ops
 from .... import optimizers as _optimizers
@@ -14,13 +16,17 @@ from ...._lib import ffi as _ffi
 from ...._lib import here as _here
 from ...._lib import lib as _lib
 from ...._tensor import float32 as _float32
+from ....graph import Graph as _Graph
 from ....graph import Node as _Node
 from ....graph import ReplicaDevices as _ReplicaDevices
+from ....graph import Session as _Session
 from ....graph import Variable as _BaseVariable
+from ....graph import as_node as _as_node
 from ....graph import default_graph as _default_graph
 from ....summary import EventReader as _EventReader
 from ...train import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
+from ..._eager import Tensor as _Tensor
 from . import _graph
 from ._graph import IndexedSlices as _IndexedSlices
 from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator,  # noqa: F401
@@ -161,8 +167,21 @@ def _gradient(keep: _Keep, gradient: _Any) -> dict:
 
 
 def _decayed(schedule: _Any, global_step: _Any) -> _Any:
-    """The rate at the step; without one, as where a function makes the optimizer of a canned estimator, the schedule."""
-    return schedule if global_step is None else schedule.rate(global_step)
+    """The rate at the step; without one, as where a function makes the optimizer of a canned estimator, the schedule;
+    outside of graphs a function that gives the rate at what the step then is."""
+    graph = _default_graph()
+    if global_step is None or hasattr(global_step, "graph"):
+        return schedule if global_step is None else schedule.rate(global_step)
+    if graph is not None:
+        return schedule.rate(_ops.cast(_as_node(global_step, graph), "int64"))
+
+    def rate() -> _Tensor:
+        now = _Graph()
+        node = schedule.rate(now.constant(_np.asarray(global_step).astype(_np.int64)))
+        with _Session(now, threads=1) as session:
+            return _Tensor(session.run(node))
+
+    return rate
 
 
 def exponential_decay(learning_rate: float, global_step: _Any, decay_steps: int, decay_rate: float,
@@ -205,6 +224,9 @@ def cosine_decay(learning_rate: float, global_step: _Any, decay_steps: int, alph
 
 def piecewise_constant(x: _Any, boundaries: _Any, values: _Any, name: str | None = None) -> _Any:
     """values[0] up to and with boundaries[0], and so on."""
+    if len(boundaries) != len(values) - 1:
+        raise ValueError(f"piecewise_constant: the length of boundaries should be 1 less than that of values: "
+                         f"{len(boundaries)} boundaries, {len(values)} values")
     return _decayed(_optimizers.piecewise_constant(boundaries, values), x)
 
 

@@ -188,13 +188,25 @@ class _Named(_NativeLayer):
         super().__init__(lambda keep: getattr(_lib, self._function)(keep.string(self.name)), **named)
 
 
-class GlobalMaxPooling2D(_Named):
+class _GlobalPool(_Named):
+    """[batch, rows, columns, channels] to [batch, channels], or to [batch, 1, 1, channels]."""
+
+    def __init__(self, data_format: _Any = None, keepdims: bool = False, **named: _Any):
+        super().__init__(data_format=data_format, **named)
+        self.keepdims = bool(keepdims)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        found = super()._call_in(graph, args, named, training)
+        return _ops.expand_dims(_ops.expand_dims(found, 1), 1) if self.keepdims else found
+
+
+class GlobalMaxPooling2D(_GlobalPool):
     """The largest of each channel."""
 
     _function = "est_layer_global_max_pool2d"
 
 
-class GlobalAveragePooling2D(_Named):
+class GlobalAveragePooling2D(_GlobalPool):
     """The mean of each channel."""
 
     _function = "est_layer_global_avg_pool2d"

@@ -10,7 +10,7 @@ from ...._lib import lib
 from ....graph import Node, default_graph
 from ....layers import _padding
 from ... import _structure
-from ..._array import reverse
+from ..._array import reverse, zeros
 from .. import activations, initializers, regularizers
 from .._layer import Layer, activation, channels_last, refuse
 
@@ -143,17 +143,18 @@ class _Cell(Layer):
         self.bias = self._weight("bias", self._bias_shape()) if self.use_bias else None
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
-        return _zeros_for(inputs, self.state_size)
+        return _zeros_for(inputs, self.state_size, batch_size, dtype)
 
     def project(self, inputs: Any) -> Any:
         """What a step needs of its input, for one step or for all of them at once."""
         return _plus(ops.matmul(inputs, self.kernel._as_node(inputs.graph)), self.bias)
 
     def call(self, inputs: Any, states: Any, training: Any = None) -> Any:
-        states = list(states) if isinstance(states, (list, tuple)) else [states]
+        nested = isinstance(states, (list, tuple))
+        states = list(states) if nested else [states]
         masks = self._masks(inputs, states[0], training)
         output, after = self.step(self.project(_times(inputs, masks[0])), states, masks[1])
-        return output, after if len(after) > 1 or isinstance(self.state_size, (list, tuple)) else after[0]
+        return output, after if nested else after[0]
 
     def _masks(self, inputs: Any, state: Any, training: Any) -> tuple:
         """The factors of dropout, the same for all steps: of inputs and of the state."""
@@ -180,10 +181,15 @@ def _plus(x: Any, bias: Any) -> Any:
     return x if bias is None else x + bias._as_node(x.graph)
 
 
-def _zeros_for(inputs: Any, size: Any) -> Any:
-    """States of zeros, with the batch of inputs [batch, ...]."""
+def _zeros_for(inputs: Any, size: Any, batch_size: Any = None, dtype: Any = None) -> Any:
+    """States of zeros, with the batch of inputs [batch, ...], or of the given size."""
     if isinstance(size, (list, tuple)):
-        return [_zeros_for(inputs, one) for one in size]
+        return [_zeros_for(inputs, one, batch_size, dtype) for one in size]
+    if inputs is None:
+        if batch_size is None or dtype is None:
+            raise ValueError(f"get_initial_state needs inputs, or batch_size and dtype: batch_size={batch_size!r}, "
+                             f"dtype={dtype!r}")
+        return zeros((batch_size, int(size)), dtype)
     while len(inputs.shape) > 2:
         inputs = inputs[:, 0]
     return ops.tile(ops.zeros_like(inputs[:, :1]), [1, int(size)])
@@ -289,7 +295,7 @@ class StackedRNNCells(Layer):
     output_size = property(lambda self: self.cells[-1].output_size)
 
     def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
-        return [_zeros_for(inputs, cell.state_size) for cell in self.cells]
+        return [_zeros_for(inputs, cell.state_size, batch_size, dtype) for cell in self.cells]
 
     def call(self, inputs: Any, states: Any, training: Any = None) -> Any:
         after = []
