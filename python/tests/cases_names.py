@@ -174,6 +174,20 @@ def attention_with_masks(tf):
 
 
 @case
+def arguments_of_calls(tf):
+    """What layers take beside their inputs, and that they take nothing else."""
+    L, x, mask = tf.keras.layers, P, np.array([[1, 0, 1], [1, 1, 0]], bool)
+    ones, norm = L.Dense(2, kernel_initializer="ones"), L.BatchNormalization()
+    return {"softmax": [L.Softmax()(x, mask=mask), L.Softmax()(x, mask), L.Softmax()(x)],
+            "norm": [norm(x, True), norm(x, False), norm(x, training=True), norm.get_weights()],
+            "dropout": [L.Dropout(0.5)(x, False), sorted(set(L.Dropout(0.5)(np.ones([1, 200], np.float32), True).numpy()[0].tolist()))],
+            "inputs": ones(inputs=x),
+            "wrong": [outcome(tf, call) for call in (
+                lambda: ones(x, 3), lambda: ones(x, other=1), lambda: ones(x, mask=mask), lambda: L.Flatten()(x, x),
+                lambda: ones(x, inputs=x), lambda: L.ReLU()(x, mask=mask))]}
+
+
+@case
 def cells_of_loops(tf):
     """Cells called by themselves, and in layers of RNN."""
     L, out, x = tf.keras.layers, {}, tf.constant(SEQUENCE[:, 0])

@@ -590,6 +590,7 @@ class Layer(Recorded, Named):
         node = next((leaf for leaf in _structure.flatten((args, named)) if isinstance(leaf, Node)), None)
         graph = node.graph if node is not None else default_graph()
         args, named = _structure.map_structure(lambda leaf: _as_input(leaf, graph), (args, named))
+        args, named = self._bound(args, named)
         training = named.get("training")
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
         before = updates_of(graph)
@@ -605,6 +606,10 @@ class Layer(Recorded, Named):
         if not self._layers:
             take_updates(graph, before)
         return result
+
+    def _bound(self, args: tuple, named: dict) -> tuple:
+        """The arguments of a call; of layers of the library all but the inputs by name."""
+        return args, named
 
     def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
         """A layer that is written in Python."""
@@ -782,6 +787,8 @@ class NativeLayer(Layer):
     """A layer of the library. Subclasses say how it is made."""
 
     _scoped = False
+    #: Parameters of a call in the order of Keras; None: _call_in knows them.
+    _parameters: Any = ("inputs",)
 
     def __init__(self, make: Callable[[Keep], Any], **named: Any):
         super().__init__(**named)
@@ -790,6 +797,23 @@ class NativeLayer(Layer):
         self.__dict__["_after"] = None  # an activation that is written in Python
         self.__dict__["_regularized"] = []  # (index of a variable, regularizer)
         _natives.add(self)
+
+    def _bound(self, args: tuple, named: dict) -> tuple:
+        names, what = self._parameters, f"{type(self).__name__}.call()"
+        if names is None:
+            return args, named
+        if len(args) > len(names):
+            raise TypeError(f"{what} takes {len(names)} positional arguments but {len(args)} were given")
+        for name, value in zip(names, args):
+            if name in named:
+                raise TypeError(f"{what} got multiple values for argument {name!r}")
+            named = {**named, name: value}
+        unknown = [name for name, value in named.items() if name not in names + ("training",) and value is not None]
+        if unknown:
+            raise TypeError(f"{what} got an unexpected keyword argument {unknown[0]!r}")
+        if "inputs" not in named:
+            raise TypeError(f"{what} missing 1 required positional argument: 'inputs'")
+        return (named["inputs"],), {name: value for name, value in named.items() if name != "inputs"}
 
     def _layer(self) -> Any:
         if self._native is None:

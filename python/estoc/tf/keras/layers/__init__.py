@@ -383,16 +383,28 @@ class GlobalMaxPooling1D(GlobalAveragePooling1D):
 
 
 class Softmax(Activation):
+    """softmax over the last axis, of the values that a mask leaves in."""
+
+    _parameters = ("inputs", "mask")
+
     def __init__(self, axis: int = -1, **named: _Any):
         if axis != -1:
             raise NotImplementedError("Softmax: axis is -1")
         super().__init__("softmax", **named)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        mask = _boolean(named.get("mask"), graph)
+        if mask is not None:
+            node = _as_node(args[0], graph)
+            args = (node + (1.0 - _ops.cast(mask, node.dtype)) * -1e9,)
+        return super()._call_in(graph, args, {}, training)
 
 
 class Dropout(_NativeLayer):
     """Zeroes elements with that probability while training, and scales the others up."""
 
     _supports_masking = True
+    _parameters = ("inputs", "training")
 
     def __init__(self, rate: float, noise_shape: _Any = None, seed: _Any = None, **named: _Any):
         _refuse(noise_shape=noise_shape)
@@ -404,6 +416,7 @@ class BatchNormalization(_NativeLayer):
     """Normalizes the last axis by the batch while training, by moving averages otherwise."""
 
     _supports_masking = True
+    _parameters = ("inputs", "training", "mask")
 
     def __init__(self, axis: int = -1, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True,
                  scale: bool = True, beta_initializer: _Any = "zeros", gamma_initializer: _Any = "ones",
@@ -504,6 +517,7 @@ def _only_arguments(layer: Layer, named: dict, known: tuple) -> None:
 
 class _Attention(_NativeLayer):
     _ignores_masks = False
+    _parameters = ("inputs", "mask", "training", "return_attention_scores", "use_causal_mask")
     _function = ""
 
     def __init__(self, use_scale: bool = False, dropout: float = 0.0, **named: _Any):
@@ -543,6 +557,7 @@ class MultiHeadAttention(_NativeLayer):
     """Attention of several heads; called with (query, value, key)."""
 
     _ignores_masks = False
+    _parameters = None
     _object_names = {"query": "_query_dense", "key": "_key_dense", "value": "_value_dense",
                      "attention_output": "_output_dense"}
 
@@ -571,6 +586,7 @@ class MultiHeadAttention(_NativeLayer):
 class _Columns(_NativeLayer):
     """A layer over feature columns. It is called with a dict of features by key."""
 
+    _parameters = None
     _inner = ""  # the scope of the variables within that of the layer
 
     def __init__(self, feature_columns: _Any, linear_units: int, combiner: str | None, trainable: bool, named: dict):
@@ -827,6 +843,8 @@ class Hashing(_NativeLayer):
 
 class CategoryEncoding(_NativeLayer):
     """Ids to vectors of ones, or of counts."""
+
+    _parameters = ("inputs", "count_weights")
 
     _MODES = {"multi_hot": 0, "one_hot": 1, "count": 2}
 
