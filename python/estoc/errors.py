@@ -110,6 +110,13 @@ _CLASSES = {cls.code: cls for cls in list(globals().values())
             if isinstance(cls, type) and issubclass(cls, OpError) and cls is not OpError}
 
 
+class NanLossDuringTrainingError(InvalidArgumentError, RuntimeError):
+    """A model that diverged; the error of nan_hook and of Estimators, in TensorFlow a RuntimeError."""
+
+    def __init__(self, message: str = "NaN loss during training.", where: str = ""):
+        super().__init__(message, where)
+
+
 def exception_type_from_error_code(code: int) -> type[OpError]:
     """The class of a status code."""
     return _CLASSES[code]

@@ -23,8 +23,7 @@ from ._session import BaseSession, Fetches, IteratorState, feeds_of, plain, targ
 
 USE_DEFAULT = object()
 
-NanLossDuringTrainingError = type("NanLossDuringTrainingError", (RuntimeError,), {
-    "__str__": lambda self: "NaN loss during training."})
+NanLossDuringTrainingError = _errors.NanLossDuringTrainingError
 
 
 class SessionRunArgs(NamedTuple):
