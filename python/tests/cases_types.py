@@ -327,9 +327,14 @@ def hooks_of_sessions(tf):
                    outcome(lambda: loop(lambda loss: [train.NanTensorHook(loss, fail_on_nan_loss=False)], float("nan"))),
                    outcome(lambda: diverging.train(lambda: tf.data.Dataset.from_tensors(({"x": [[np.nan]]}, [[1.0]]))))],
            "waits": outcome(lambda: loop(lambda loss: [train.GlobalStepWaiterHook(0)], 1.0))}
-    loop(lambda loss: [train.SummarySaverHook(save_steps=2, output_dir=folder, summary_op=v1.summary.merge_all())], 2.5)
-    events = [event for name in sorted(os.listdir(folder)) for event in train.summary_iterator(os.path.join(folder, name))]
-    out["events"] = [[event.step, one.tag, one.simple_value] for event in events for one in event.summary.value]
+    for name, made in {"events": lambda again: v1.summary.merge_all(), "one": lambda again: again,
+                       "two": lambda again: v1.summary.merge([v1.summary.scalar("more", 7.0), again]),
+                       "list": lambda again: [again]}.items():
+        folder = tempfile.mkdtemp()
+        loop(lambda loss, made=made: [train.SummarySaverHook(save_steps=2, output_dir=folder, summary_op=made(
+            v1.summary.scalar("again", loss)))], 2.5)
+        events = [event for file in os.listdir(folder) for event in train.summary_iterator(os.path.join(folder, file))]
+        out[name] = sorted([event.step, one.tag, one.simple_value] for event in events for one in event.summary.value)
     out["wrong"] = [outcome(lambda: train.SummarySaverHook(output_dir=folder)),
                     isinstance(outcome(lambda: train.ProfilerHook(save_steps=1, save_secs=1.0)), str)]
     timelines = tempfile.mkdtemp()
