@@ -501,3 +501,10 @@ def functional_history(keras, model, x):
     model.compile("sgd", "mse")
     history = model.fit(x, x[:, :1], epochs=2, verbose=0, shuffle=False)
     return [isinstance(history, keras.callbacks.History), history.epoch, history.history]
+
+
+@case
+def comparisons_that_are_checked(tf):
+    check = tf.debugging.assert_greater_equal
+    return [outcome(lambda: check(tf.constant(x), tf.constant(y)) is None) for x, y in (
+        ([2, 3], [2, 2]), ([2.0, 1.0], [2.0, 1.5]), ([[1.0], [2.0]], 1.0), ([], []))]
