@@ -57,7 +57,8 @@ typedef struct est_monitored_options {
     int64_t     log_step_count_steps;  /* 0: 100; EST_OFF: none. Logs "global_step/sec" */
 
     /* What summaries show, with the tags they get: one number as a scalar, one string as text, other numbers as a
-     * histogram, by their shapes in the graph. Nodes must be computable in every run. Copied. */
+     * histogram, by their shapes in the graph. Nodes must be computable in every run. Copied. Without a checkpoint_dir
+     * save_summaries_steps is EST_OFF, and an est_summary_saver_hook with an output_dir writes them. */
     est_named_nodes summaries;
 
     /* Computed in every run, for hooks (est_loop_loss); est_nan_hook needs it. EST_NO_NODE: there is none. */

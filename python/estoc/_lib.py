@@ -227,6 +227,8 @@ def failure(status: int) -> BaseException:
         if exception is not None:
             return exception
         message = _MARK.sub("", message)
+    if "NaN loss during training" in message:  # of est_nan_hook, perhaps after the name of the task
+        return errors.NanLossDuringTrainingError(message, where)
     return errors.exception_type_from_error_code(int(status))(message, where)
 
 

@@ -22,8 +22,11 @@ class DType:
     is_floating = property(lambda self: self.name in ("float32", "float64"))
     is_integer = property(lambda self: self.name in ("int32", "int64", "uint8"))
     is_bool = property(lambda self: self.name == "bool")
+    is_unsigned = property(lambda self: self.name == "uint8")
+    is_complex = property(lambda self: False)
+    is_numpy_compatible = property(lambda self: True)
     base_dtype = real_dtype = property(lambda self: self)
-    size = property(lambda self: np.dtype(self.as_numpy_dtype).itemsize if self.name != "string" else 1)
+    size = property(lambda self: np.dtype(self.as_numpy_dtype).itemsize if self.name != "string" else 0)
     min = property(lambda self: self._limits().min)
     max = property(lambda self: self._limits().max)
 

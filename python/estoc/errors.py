@@ -22,11 +22,15 @@ UNAUTHENTICATED = 16
 
 
 class OpError(Exception):
-    """A failure that the library reported. `message` is its text, `error_code` the number of the status."""
+    """A failure that the library reported. `message` is its text, `error_code` the number of the status. Programs that
+    raise one themselves may give (message) or, as in tf.errors, (node_def, op, message)."""
 
     code = UNKNOWN
 
-    def __init__(self, message: str = "", where: str = ""):
+    def __init__(self, message: object = "", where: object = "", *more: object):
+        self.node_def = self.op = None
+        if more:
+            self.node_def, self.op, message, where = message, where, more[0], ""
         super().__init__(message)
         self.message = message
         #: The place in the library that decided that this is an error, as "file.c:123".
@@ -108,6 +112,13 @@ class UnauthenticatedError(OpError):
 
 _CLASSES = {cls.code: cls for cls in list(globals().values())
             if isinstance(cls, type) and issubclass(cls, OpError) and cls is not OpError}
+
+
+class NanLossDuringTrainingError(InvalidArgumentError, RuntimeError):
+    """A model that diverged; the error of nan_hook and of Estimators, in TensorFlow a RuntimeError."""
+
+    def __init__(self, message: object = "NaN loss during training.", where: object = "", *more: object):
+        super().__init__(message, where, *more)
 
 
 def exception_type_from_error_code(code: int) -> type[OpError]:

@@ -28,7 +28,7 @@ import numpy as np
 from . import _nest, errors
 from ._lib import NULL, Handle, Keep, Use, callback, check, check_signals, ffi, forget_released, lend_to_dataset, lib, made
 from ._lib import owned, running, text
-from ._tensor import as_array, as_dtype, borrowed_array, c_shape
+from ._tensor import as_array, as_dtype, borrowed_array, c_shape, string
 from .checkpoint import CheckpointReader, latest_checkpoint
 from .config import RunConfig
 from .data import Dataset, TensorSpec
@@ -104,6 +104,14 @@ class ClassificationOutput:
     scores: Node | None = None
     classes: Node | None = None
 
+    def __post_init__(self) -> None:
+        if self.scores is None and self.classes is None:
+            raise ValueError("At least one of scores and classes must be set.")
+        if self.scores is not None and not as_dtype(self.scores.dtype).is_floating:
+            raise ValueError(f"Classification scores must be a float32 Tensor; got {self.scores}")
+        if self.classes is not None and as_dtype(self.classes.dtype) != string:
+            raise ValueError(f"Classification classes must be a string Tensor; got {self.classes}")
+
 
 @dataclasses.dataclass
 class RegressionOutput:
@@ -111,14 +119,18 @@ class RegressionOutput:
 
     value: Node
 
+    def __post_init__(self) -> None:
+        if not as_dtype(self.value.dtype).is_floating:
+            raise ValueError(f"Regression output value must be a float32 Tensor; got {self.value}")
+
 
 @dataclasses.dataclass
 class InputContext:
     """What an input_fn with a parameter `input_context` gets: its part of the input."""
 
-    num_input_pipelines: int
-    input_pipeline_id: int
-    num_replicas_in_sync: int
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+    num_replicas_in_sync: int = 1
 
     def get_per_replica_batch_size(self, global_batch_size: int) -> int:
         if global_batch_size % self.num_replicas_in_sync != 0:

@@ -768,3 +768,4 @@ from cases_guides import *  # noqa: E402,F401,F403 - more cases
 from cases_layers import *  # noqa: E402,F401,F403 - more cases
 from cases_names import *  # noqa: E402,F401,F403 - more cases
 from cases_pages import *  # noqa: E402,F401,F403 - more cases
+from cases_types import *  # noqa: E402,F401,F403 - more cases

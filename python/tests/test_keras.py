@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import weakref
@@ -522,6 +523,9 @@ def test_a_coordinator_over_a_cluster_in_this_process():
             return strategy.run(replica, args=next(batches))
 
         values = [coordinator.schedule(step, args=(iterator, tf.constant(1.0))) for _ in range(60)]
+        kinds = tf.distribute.coordinator
+        assert isinstance(rows, kinds.PerWorkerDataset) and isinstance(iterator, kinds.PerWorkerIterator)
+        assert all(isinstance(value, kinds.RemoteValue) for value in values)
         coordinator.join()
         assert coordinator.done() and float(seen.result()) == 60 * 16 and int(optimizer.iterations) == 60
         losses = coordinator.fetch(values)
@@ -882,7 +886,7 @@ def test_the_gradient_of_a_loss_of_vectors():
 
 
 def test_data_sets_that_keras_keeps(tmp_path, monkeypatch):
-    from estoc.tf.keras.datasets import _kept, boston_housing, cifar10, imdb, mnist, reuters
+    from estoc.tf.keras.datasets import _kept, boston_housing, cifar10, cifar100, imdb, mnist, reuters
 
     monkeypatch.setattr(_kept, "_FOLDER", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="imdb.npz is not there"):
@@ -912,6 +916,37 @@ def test_data_sets_that_keras_keeps(tmp_path, monkeypatch):
             pickle.dump({b"data": np.arange(3072, dtype=np.int64).astype(np.uint8)[None], b"labels": [7]}, file)
     (images, labels), (test, _) = cifar10.load_data()
     assert images.shape == (5, 32, 32, 3) and labels.tolist() == [[7]] * 5 and test[0, 1, 2].tolist() == [34, 34, 34]
+    (tmp_path / "cifar-100-python").mkdir()
+    for name, label in (("train", 40), ("test", 90)):
+        with open(tmp_path / "cifar-100-python" / name, "wb") as file:
+            pickle.dump({b"data": np.repeat([1, 2, 3], 1024).astype(np.uint8)[None], b"fine_labels": [label],
+                         b"coarse_labels": [label // 5]}, file)
+    (images, labels), (_, other) = cifar100.load_data()
+    assert images[0, 7, 9].tolist() == [1, 2, 3] and labels.tolist() == [[40]] and other.tolist() == [[90]]
+    assert cifar100.load_data("coarse")[1][1].tolist() == [[18]]
+    with pytest.raises(ValueError, match="must be one of"):
+        cifar100.load_data("other")
+    for module, name in ((imdb, "imdb"), (reuters, "reuters")):
+        (tmp_path / f"{name}_word_index.json").write_text('{"the": 1, "Z\\u00fcrich": 2}', encoding="utf-8")
+        assert module.get_word_index() == {"the": 1, "Zürich": 2}
+
+
+def test_drawings_of_models(tmp_path, monkeypatch):
+    inputs = tf.keras.Input((4,), name="rows")
+    hidden = tf.keras.layers.Dense(3, name="hidden")(inputs)
+    model = tf.keras.Model(inputs, tf.keras.layers.Add(name="sum")([hidden, tf.keras.layers.Dense(3, name="other")(inputs)]))
+    path = tmp_path / "model.dot"
+    tf.keras.utils.plot_model(model, path, show_shapes=True, rankdir="LR")
+    text = path.read_text(encoding="utf-8")
+    boxes = dict(re.findall(r'(n\d+) \[label="(\w+): [^"]*"\]', text))
+    arrows = sorted((boxes[a], boxes[b]) for a, b in re.findall(r"(n\d+) -> (n\d+);", text))
+    assert arrows == [("hidden", "sum"), ("other", "sum"), ("rows", "hidden"), ("rows", "other")]
+    assert "rankdir=LR" in text and "sum: Add|(None, 3)" in text
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ImportError, match="graphviz"):
+        tf.keras.utils.plot_model(model, tmp_path / "model.png")
+    with pytest.raises(ValueError, match="not yet been built"):
+        tf.keras.utils.plot_model(tf.keras.Sequential([tf.keras.layers.Dense(1)]), path)
 
 
 class Seen(tf.keras.callbacks.Callback):

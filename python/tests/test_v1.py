@@ -454,3 +454,28 @@ def test_operations_of_a_scaffold_run_after_the_initializers():
                 assert session.run(w).tolist() == [1, 2]
         with pytest.raises(NotImplementedError, match="summary_op"):
             v1.train.MonitoredTrainingSession(scaffold=v1.train.Scaffold(summary_op=w))
+
+
+def test_a_nan_loss_has_an_error_of_its_own():
+    with tf.Graph().as_default():
+        loss, step = tf.constant(float("nan")), v1.train.get_or_create_global_step()
+        with pytest.raises(tf.estimator.NanLossDuringTrainingError, match="NaN loss during training.*at step 1"):
+            with v1.train.MonitoredSession(hooks=[v1.train.NanTensorHook(loss)]) as session:
+                session.run([loss, v1.assign_add(step, 1)])
+    assert issubclass(tf.estimator.NanLossDuringTrainingError, RuntimeError)
+    assert "NanLossDuringTrainingError" not in dir(tf.errors)
+
+
+def test_the_behavior_of_both_versions():
+    """Whether operations compute at once; the program of another test goes on as it was."""
+    eager = tf.executing_eagerly()
+    try:
+        v1.disable_v2_behavior()
+        x = tf.constant(2.0) * 3.0
+        assert not tf.executing_eagerly() and not hasattr(x, "numpy")
+        with v1.Session() as session:
+            assert session.run(x) == 6.0
+        v1.enable_v2_behavior()
+        assert tf.executing_eagerly() and float(tf.constant(2.0) * 3.0) == 6.0
+    finally:
+        (v1.enable_v2_behavior if eager else v1.disable_v2_behavior)()

@@ -66,6 +66,8 @@ static est_status check_number(const char *name, double value)
 
 static est_status check_options(const est_graph *graph, const est_monitored_options *o)
 {
+    bool writes = o->summaries.n > 0 && o->save_summaries_steps != EST_OFF; /* else a hook may, elsewhere */
+
     EST_TRY(check_number("save_checkpoint_secs", o->save_checkpoint_secs));
     EST_TRY(check_number("save_checkpoint_steps", (double)o->save_checkpoint_steps));
     EST_TRY(check_number("save_summaries_steps", (double)o->save_summaries_steps));
@@ -76,10 +78,9 @@ static est_status check_options(const est_graph *graph, const est_monitored_opti
                         "(%" PRId64 ") cannot both be set; leave one out",
                         o->save_checkpoint_secs, o->save_checkpoint_steps);
     }
-    if (o->checkpoint_dir == NULL &&
-        (o->save_checkpoint_secs > 0 || o->save_checkpoint_steps > 0 || o->summaries.n > 0)) {
+    if (o->checkpoint_dir == NULL && (o->save_checkpoint_secs > 0 || o->save_checkpoint_steps > 0 || writes)) {
         return est_fail(EST_INVALID_ARGUMENT, "%s without a checkpoint_dir",
-                        o->summaries.n > 0 ? "summaries" : "save_checkpoint_secs or _steps");
+                        writes ? "summaries" : "save_checkpoint_secs or _steps");
     }
     if (o->loss.graph != NULL && o->loss.graph != graph) {
         return est_fail(EST_INVALID_ARGUMENT, "loss is a node of another graph");

@@ -383,6 +383,24 @@ TEST(summaries, .setup_func = keep_log)
     trainer_free(&t);
 }
 
+TEST(summaries_without_checkpoints, .setup_func = keep_log)
+{
+    const char            *dir = new_dir();
+    trainer                t;
+    est_monitored_session *s;
+    est_hook              *saver = est_summary_saver_hook(EST_EVERY(.steps = 2, .output_dir = dir));
+
+    make_trainer(&t, 2, 1);
+    s = open_session(&t, EST_MONITORED(.save_summaries_steps = EST_OFF, .hooks = EST_HOOKS(saver),
+                                       .summaries = EST_NAMED_NODES({ "loss", t.loss })));
+    for (int i = 0; i < 2; i++) assert_ok(train_once(s, &t, NULL));
+    assert_ok(est_monitored_session_end(s));
+    est_monitored_session_free(s);
+    est_hook_free(saver);
+    assert_string_equal(events_in(dir), "0: session 1 ; 1: loss=10");
+    trainer_free(&t);
+}
+
 /* --- misuse ------------------------------------------------------------------------------------------------------- */
 
 static void refuse(const trainer *t, const est_monitored_options *options, const char *message)

@@ -31,6 +31,9 @@ class LogicalDeviceConfiguration:
                  experimental_device_ordinal: int | None = None):
         if memory_limit is not None:
             raise ValueError("Setting memory limit on CPUs is currently not supported")
+        self.memory_limit = memory_limit
+        self.experimental_priority = experimental_priority
+        self.experimental_device_ordinal = experimental_device_ordinal
 
 
 _CPU = PhysicalDevice("/physical_device:CPU:0", "CPU")

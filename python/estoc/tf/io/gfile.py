@@ -2,6 +2,7 @@
 """tf.io.gfile on local files."""
 from __future__ import annotations
 
+import contextlib as _contextlib
 import glob as _glob
 import os as _os
 import shutil as _shutil
@@ -62,7 +63,9 @@ def glob(pattern: _Any) -> list[str]:
 
 @_as_errors
 def mkdir(path: _Any) -> None:
-    _os.mkdir(_path(path))
+    """Makes a folder in one that exists; one that is there already is no error."""
+    with _contextlib.suppress(FileExistsError):
+        _os.mkdir(_path(path))
 
 
 @_as_errors

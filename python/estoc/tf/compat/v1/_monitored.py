@@ -23,8 +23,7 @@ from ._session import BaseSession, Fetches, IteratorState, feeds_of, plain, targ
 
 USE_DEFAULT = object()
 
-NanLossDuringTrainingError = type("NanLossDuringTrainingError", (RuntimeError,), {
-    "__str__": lambda self: "NaN loss during training."})
+NanLossDuringTrainingError = _errors.NanLossDuringTrainingError
 
 
 class SessionRunArgs(NamedTuple):
@@ -354,7 +353,7 @@ def CheckpointSaverHook(checkpoint_dir: Any, save_secs: float | None = None,  # 
 def SummarySaverHook(save_steps: int | None = None, save_secs: float | None = None,  # noqa: N802
                      output_dir: Any = None,
                      summary_writer: Any = None, scaffold: Any = None, summary_op: Any = None) -> Any:
-    """Writes the summaries of the graph every so often; summary_op is that of merge_all, or None."""
+    """Writes the summaries of summary_op every so often; None: all of the graph."""
     _refuse(summary_writer=summary_writer, scaffold=scaffold)
     if (save_secs is None) == (save_steps is None):
         raise ValueError("Exactly one of save_secs and save_steps should be provided.")
@@ -509,6 +508,12 @@ class _RawSession(BaseSession):
         return run_nodes(lib.est_session_run, lib.est_monitored_session_raw(self._monitored._session()), nodes, feeds)
 
 
+def _parts(summary_op: Any) -> list:
+    """What a summary operation, or a list of them, writes."""
+    listed = summary_op if isinstance(summary_op, (list, tuple)) else [summary_op]
+    return [part for summary in listed for part in summary.parts]
+
+
 class MonitoredSession(BaseSession):
     """A session that restores or initializes variables, calls hooks around runs and recovers from lost tasks."""
 
@@ -550,9 +555,15 @@ class MonitoredSession(BaseSession):
             if loss is not None:
                 members["loss"] = loss._c
                 self._extra.append(loss)
-        wanted = members["save_summaries_steps"] != lib.EST_OFF or any(hasattr(hook, "summary_op") for hook in hooks)
-        parts = [part for summary in _graph.get_collection(_graph.GraphKeys.SUMMARIES) for part in summary.parts] \
-            if wanted else []
+        given = [hook.summary_op for hook in hooks if hasattr(hook, "summary_op")]
+        parts = []
+        if members["save_summaries_steps"] != lib.EST_OFF or None in given:
+            parts = _parts(_graph.get_collection(_graph.GraphKeys.SUMMARIES))
+        elif given:
+            parts = _parts(given[0])
+        if any(op is not None and {id(part) for part in _parts(op)} != {id(part) for part in parts} for op in given):
+            raise NotImplementedError("SummarySaverHook: all that saves summaries of a session saves the same ones; give "
+                                      "it the summary_op of merge_all(), or save_summaries_steps=0 and one hook")
         self._extra += [part.node for part in parts]
         named = [{"name": keep.string(part.tag), "node": part.node._c} for part in parts]
         members["summaries"] = keep.span("est_named_nodes", "est_named_node", named)

@@ -44,8 +44,9 @@ class TensorInfo:
 class SignatureDef:
     """What a request gives and gets, by name."""
 
-    def __init__(self, inputs: _Mapping[str, TensorInfo], outputs: _Mapping[str, TensorInfo], method_name: str):
-        self.inputs, self.outputs, self.method_name = dict(inputs), dict(outputs), method_name
+    def __init__(self, inputs: _Mapping[str, TensorInfo] | None = None,
+                 outputs: _Mapping[str, TensorInfo] | None = None, method_name: str = ""):
+        self.inputs, self.outputs, self.method_name = dict(inputs or {}), dict(outputs or {}), method_name
 
 
 def build_tensor_info(tensor: _Any) -> TensorInfo:

@@ -50,7 +50,11 @@ def get_or_create_global_step(graph: _Any = None) -> _Any:
     return _graph_of(graph).global_step
 
 
-create_global_step = get_or_create_global_step
+def create_global_step(graph: _Any = None) -> _Any:
+    """The variable that counts steps, of a graph that has none yet."""
+    if get_global_step(graph) is not None:
+        raise ValueError('"global_step" already exists.')
+    return get_or_create_global_step(graph)
 
 
 def get_global_step(graph: _Any = None) -> _Any:

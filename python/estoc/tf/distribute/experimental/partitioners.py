@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from ...._lib import Keep as _Keep
+from ...._lib import ffi as _ffi
 from ...._lib import lib as _lib
+from ...._tensor import as_dtype as _as_dtype
+from ...._tensor import c_shape as _c_shape
 from ..._absent import module_getattr as _module_getattr
 
 
@@ -17,6 +20,14 @@ class Partitioner:
 
     def _c(self, keep: _Keep) -> _Any:
         return keep.new("est_partitioner *", self._make())
+
+    def __call__(self, shape: _Any, dtype: _Any, axis: int = 0) -> list[int]:
+        """Into how many parts a variable of that shape would be cut, for each of its axes."""
+        sizes = list(shape)
+        first = [sizes[axis], *sizes[:axis], *sizes[axis + 1:]]  # the library cuts the first axis
+        made = _ffi.new("est_partitioner *", self._make())
+        n = made.shards(made, _ffi.NULL, _as_dtype(dtype).number, _ffi.new("est_shape *", _c_shape(first)), 1)
+        return [max(1, min(n, size)) if i == axis else 1 for i, size in enumerate(sizes)]
 
 
 class FixedShardsPartitioner(Partitioner):
