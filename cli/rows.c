@@ -566,7 +566,7 @@ static est_status set_bad(tool_rows *r, tool_row *row)
 est_status tool_rows_check(const tool_rows *rows, int64_t n_answers)
 {
     if (n_answers >= 0 && (uint64_t)n_answers == rows->n_asked) return EST_OK;
-    return est_fail(EST_INVALID_ARGUMENT,
+    return est_fail(EST_FAILED_PRECONDITION,
                     "the predictions have %" PRId64 " examples for %zu rows, so that their first axis is not that of "
                     "the rows: choose others with --keys",
                     n_answers, rows->n_asked);
@@ -746,7 +746,9 @@ est_status tool_rows_ended(tool_rows *rows, est_status status, bool *again)
     if (rows->refused.status != EST_OK) status = est_error_raise(&rows->refused); /* without words of the dataset */
     rows->refused = (est_error){ 0 };
     /* Whether a failure is not caused by rows: none was handed out, or its code says so. */
-    if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED) return status;
+    if (n_given == 0 || status == EST_RESOURCE_EXHAUSTED || status == EST_CANCELLED ||
+        status == EST_FAILED_PRECONDITION)
+        return status;
     *again = true;
     for (size_t i = 0; i < n_given; i++) {
         tool_row *row = &rows->waiting[rows->n_first + i];

@@ -93,7 +93,8 @@ void                      tool_rows_close(tool_rows *rows);
 /* The oldest row without an answer; NULL: there is none. */
 const tool_row *tool_rows_first(const tool_rows *rows);
 
-/* The model has given this many answers to the batch at hand; an error unless each row has one. */
+/* The model has given this many answers to the batch at hand; an error unless each row has one: of the model, not of a
+ * row. */
 EST_MUST_CHECK est_status tool_rows_check(const tool_rows *rows, int64_t n_answers);
 
 /* The oldest row is bad after all, for the thread's error: it has an answer that cannot be written. */

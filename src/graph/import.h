@@ -7,7 +7,8 @@
 #include "format/graph_def.h"
 #include "graph/graph.h"
 
-/* The op of a name, NULL if unknown: est_op_find() of ops/ops.h. */
+/* The op of a name, NULL if unknown: est_op_find_public() of ops/ops.h, or est_op_find() for what the planner of another
+ * task has sent. */
 typedef const est_op *(*est_op_lookup)(const char *name);
 
 /* Adds every node of `def` to `graph`, under its name, which must be free. Nodes may come in any order. Errors name the

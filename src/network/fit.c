@@ -150,6 +150,10 @@ static est_status count_steps(est_fit *fit)
         return est_fail(EST_INVALID_ARGUMENT, "several workers go on from the checkpoints of model_dir; leave out "
                                               "est_backup_callback");
     }
+    if (fit->options->validation_callbacks.n > 0) {
+        return est_fail(EST_INVALID_ARGUMENT, "several workers validate without callbacks; leave out "
+                                              "validation_callbacks");
+    }
     fit->steps = fit->known_steps;
     if (est_dataset_endless(fit->input)) return EST_OK;
     once       = fit->input;

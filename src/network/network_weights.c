@@ -9,7 +9,9 @@
  * network that is a part of this one, its layers, which are counted likewise. A variable of no layer is found from its
  * network by the parts of its name. Layers of a sequential network are also "layer-<i>", counted with those that have
  * no variables: Keras finds them by that while it has no variables itself. Keras' functional models count their inputs,
- * too, so that other networks have no such names. */
+ * too, so that other networks have no such names. What several networks share is one object, a child of each; its keys
+ * are those of the first place. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/argument.h"
@@ -31,6 +33,8 @@
 /* Where a layer stands in its network. */
 typedef struct position {
     const struct position *within; /* the network that it is in, as a part of another; NULL: the one itself */
+    const struct position *same;   /* where the same layer stands first, whose object it is; NULL: here */
+    const void            *key;    /* est_reuse_layer.key */
     const char            *layer;  /* "layer_with_weights-<i>" */
     int                    number; /* among those with variables */
     const char            *name, *scope;
@@ -49,8 +53,10 @@ typedef struct weights {
     est_arena       *arena;
     const est_graph *graph;
     weight          *data;
-    int              n;
-    const position  *tracked; /* layers without variables that are counted, too */
+    int              n, n_max;
+    int             *at; /* [n_ids] by id of a node: 1 + its place in data; 0: none yet; -1: not of the network */
+    int              n_ids;
+    const position  *others; /* at which no weight is listed: layers without variables, and those listed elsewhere */
 } weights;
 
 /* --- which there are ---------------------------------------------------------------------------------------------- */
@@ -89,6 +95,8 @@ static est_status add_weight(weights *w, est_node node, const position *layer, c
                         est_node_name(node));
     }
     if (path == NULL) return est_no_memory();
+    assert(w->n < w->n_max && w->at[node.id] == 0);
+    w->at[node.id]  = w->n + 1;
     w->data[w->n++] = (weight){ .node = node, .name = est_node_name(node), .layer = layer, .path = path };
     return EST_OK;
 }
@@ -98,12 +106,36 @@ static bool is_variable(est_node made)
     return est_has_rows(made) || est_variable_dtype(made) != EST_DTYPE_NONE; /* else a table */
 }
 
-static bool has_variables(est_nodes made, const est_reuse_layer *layer)
+/* What a layer has: also what it shares with an earlier one, among whose nodes the network has it. */
+static est_nodes nodes_of(const weights *w, est_nodes made, const est_reuse_layer *layer)
 {
-    for (int i = layer->first; i < layer->first + layer->n; i++) {
-        if (is_variable(made.data[i])) return true;
+    est_nodes own = est_reuse_nodes(w->graph, layer->key);
+
+    if (own.n > 0) return own;
+    return layer->n > 0 ? (est_nodes){ made.data + layer->first, layer->n } : EST_NO_NODES;
+}
+
+static est_node first_variable(est_nodes nodes)
+{
+    for (int i = 0; i < nodes.n; i++) {
+        if (is_variable(nodes.data[i])) return nodes.data[i];
     }
-    return false;
+    return EST_NO_NODE;
+}
+
+static bool is_wanted(const weights *w, est_node node)
+{
+    return is_variable(node) && node.id < w->n_ids && w->at[node.id] == 0;
+}
+
+/* Where the layer of this key, of which `node` is a variable, is listed; NULL: nowhere yet. */
+static const position *listed_layer(const weights *w, est_node node, const void *key)
+{
+    const position *at = NULL;
+
+    if (key != NULL && node.id < w->n_ids && w->at[node.id] > 0) at = w->data[w->at[node.id] - 1].layer;
+    while (at != NULL && at->key != key) at = at->within;
+    return at;
 }
 
 /* A network whose layers are counted. */
@@ -117,17 +149,17 @@ typedef struct counting {
 static est_status add_network(weights *w, counting of);
 
 /* Those of one layer, which may be a network itself. */
-static est_status add_variables(weights *w, est_nodes made, const est_reuse_layer *layer, const position *at)
+static est_status add_variables(weights *w, est_nodes nodes, const est_reuse_layer *layer, const position *at)
 {
     int parts = 0;
 
     if (layer->key != NULL) (void)est_reuse_layers(w->graph, layer->key, &parts);
     if (parts > 0) return add_network(w, (counting){ layer->key, at, strcmp(layer->type, "Sequential") == 0, 0, 0 });
-    for (int i = layer->first; i < layer->first + layer->n; i++) {
-        const char *name = est_node_name(made.data[i]);
+    for (int i = 0; i < nodes.n; i++) {
+        const char *name = est_node_name(nodes.data[i]);
 
-        if (!is_variable(made.data[i])) continue;
-        EST_TRY(add_weight(w, made.data[i], at, object_path(w->arena, layer->type, path_within(name, layer->scope))));
+        if (!is_wanted(w, nodes.data[i])) continue;
+        EST_TRY(add_weight(w, nodes.data[i], at, object_path(w->arena, layer->type, path_within(name, layer->scope))));
     }
     return EST_OK;
 }
@@ -135,12 +167,16 @@ static est_status add_variables(weights *w, est_nodes made, const est_reuse_laye
 /* The i-th layer. */
 static est_status add_layer(weights *w, counting *of, est_nodes made, const est_reuse_layer *layer, int i)
 {
-    bool      has = has_variables(made, layer);
-    position *at  = est_arena_alloc(w->arena, sizeof *at);
+    est_nodes nodes = nodes_of(w, made, layer);
+    est_node  first = first_variable(nodes);
+    bool      has   = first.graph != NULL;
+    position *at    = est_arena_alloc(w->arena, sizeof *at);
 
     if (!has && !layer->tracked) return EST_OK;
     if (at == NULL) return est_no_memory();
     *at = (position){ .within = of->within,
+                      .same   = has ? listed_layer(w, first, layer->key) : NULL,
+                      .key    = layer->key,
                       .layer  = est_arena_printf(w->arena, LAYER "%d", of->counted++),
                       .number = of->number,
                       .name   = layer->name,
@@ -148,9 +184,9 @@ static est_status add_layer(weights *w, counting *of, est_nodes made, const est_
                       .place  = of->sequential ? est_arena_printf(w->arena, "layer-%d", i) : NULL };
     if (at->layer == NULL || (of->sequential && at->place == NULL)) return est_no_memory();
     of->number += has;
-    if (has) return add_variables(w, made, layer, at);
-    at->next   = w->tracked;
-    w->tracked = at;
+    if (has && at->same == NULL) return add_variables(w, nodes, layer, at);
+    at->next  = w->others;
+    w->others = at;
     return EST_OK;
 }
 
@@ -172,21 +208,33 @@ static est_status add_network(weights *w, counting of)
     for (int i = 0; i < made.n; i++) {
         const char *name = est_node_name(made.data[i]);
 
-        if (layer_of(layers, n, i) != NULL || !is_variable(made.data[i])) continue;
+        if (layer_of(layers, n, i) != NULL || !is_wanted(w, made.data[i])) continue;
         EST_TRY(add_weight(w, made.data[i], of.within, of.within != NULL ? path_within(name, of.within->scope) : name));
     }
+    return EST_OK;
+}
+
+/* Room for what the network has made, each once. */
+static est_status make_room(weights *w, est_nodes made)
+{
+    w->n_max = made.n;
+    for (int i = 0; i < made.n; i++) {
+        if (made.data[i].id >= w->n_ids) w->n_ids = made.data[i].id + 1;
+    }
+    w->data = est_arena_alloc(w->arena, (size_t)(made.n + 1) * sizeof *w->data);
+    w->at   = est_arena_alloc(w->arena, (size_t)(w->n_ids + 1) * sizeof *w->at);
+    if (w->data == NULL || w->at == NULL) return est_no_memory();
+    for (int i = 0; i < w->n_ids; i++) w->at[i] = -1;
+    for (int i = 0; i < made.n; i++) w->at[made.data[i].id] = 0;
     return EST_OK;
 }
 
 /* The variables of a network that is built. `out` is to be cleared also after a failure. */
 static est_status list_weights(const est_network *network, weights *out)
 {
-    est_nodes made = est_reuse_nodes(network->graph, network);
-
     *out = (weights){ .arena = est_arena_create(), .graph = network->graph };
     if (out->arena == NULL) return est_no_memory();
-    out->data = est_arena_alloc(out->arena, (size_t)(made.n + 1) * sizeof *out->data);
-    if (out->data == NULL) return est_no_memory();
+    EST_TRY(make_room(out, est_reuse_nodes(network->graph, network)));
     return add_network(out, (counting){ .network = network, .sequential = est_network_layers(network).n > 0 });
 }
 
@@ -234,7 +282,7 @@ static est_status layer_object(est_object_graph *graph, int32_t model, const pos
     int32_t parent = 0;
 
     if (at->within != NULL) EST_TRY(layer_object(graph, model, at->within, &parent));
-    EST_TRY(child_or_new(graph, parent, at->layer, out));
+    EST_TRY(at->same != NULL ? layer_object(graph, model, at->same, out) : child_or_new(graph, parent, at->layer, out));
     if (at->within == NULL) EST_TRY(add_names(graph, model, at, *out));
     return add_names(graph, parent, at, *out);
 }
@@ -281,7 +329,7 @@ static est_status make_objects(est_object_graph *graph, const weights *w, const 
     EST_TRY(est_object_graph_add(graph, &root));
     EST_TRY(child_or_new(graph, root, "model", &model));
     for (int i = 0; i < w->n; i++) EST_TRY(add_object(graph, model, w, &w->data[i], &keys[i]));
-    for (const position *at = w->tracked; at != NULL; at = at->next) EST_TRY(layer_object(graph, model, at, &layer));
+    for (const position *at = w->others; at != NULL; at = at->next) EST_TRY(layer_object(graph, model, at, &layer));
     return EST_OK;
 }
 

@@ -46,6 +46,13 @@ const est_op *est_op_find(const char *name)
     return found != NULL ? *found : NULL;
 }
 
+const est_op *est_op_find_public(const char *name)
+{
+    const est_op *op = est_op_find(name);
+
+    return op != NULL && !op->planned ? op : NULL;
+}
+
 const est_op *const *est_op_table(void)
 {
     return op_table;

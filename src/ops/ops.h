@@ -16,6 +16,9 @@
 
 /* The op TensorFlow calls `name`, or NULL. */
 const est_op *est_op_find(const char *name);
+/* The same for graphs that others have written. They have no operations that only the planner creates (est_op.planned),
+ * whose kernels trust their attributes. */
+const est_op *est_op_find_public(const char *name);
 
 /* Every op, ended by NULL. */
 const est_op *const *est_op_table(void);

@@ -183,8 +183,8 @@ static est_status flatten(est_loading *l)
 
     EST_TRY(add_roots(l, &roots, &fed));
     est_graph_def_init(&l->flat, l->arena);
-    EST_TRY(est_inline(&l->meta->graph, &roots, est_op_find, &l->flat));
-    EST_TRY(est_simplify(&l->flat, &fed, est_op_find));
+    EST_TRY(est_inline(&l->meta->graph, &roots, est_op_find_public, &l->flat));
+    EST_TRY(est_simplify(&l->flat, &fed, est_op_find_public));
     EST_TRY(resolve_edges(l));
     EST_TRY(est_loading_open(l));
     n = l->flat.n_nodes;
@@ -225,7 +225,7 @@ static est_status check_ops(const est_loading *l, const bool *needed)
     for (int i = 0; i < l->flat.n_nodes; i++) {
         const est_graph_def_node *node = l->flat.nodes[i];
 
-        if (!needed[i] || est_op_find(node->op) != NULL) continue;
+        if (!needed[i] || est_op_find_public(node->op) != NULL) continue;
         return est_fail(EST_UNIMPLEMENTED, "node '%s': op '%s' is not supported", node->name, node->op);
     }
     return EST_OK;
@@ -266,7 +266,7 @@ static est_status import(est_loading *l, const bool *needed, est_graph *graph)
     for (int i = 0; i < l->flat.n_nodes; i++) {
         if (needed[i]) part.nodes[part.n_nodes++] = l->flat.nodes[i];
     }
-    return est_graph_import(&part, est_op_find, graph);
+    return est_graph_import(&part, est_op_find_public, graph);
 }
 
 /* Whether the nodes of a signature can be imported alone. */

@@ -111,6 +111,52 @@ static est_status make_nested(const est_network_options *options, est_network **
     return est_network_create(with_part, &o, out);
 }
 
+/* An encoder and a layer that two networks share; the layer is also one of the outer network. */
+static struct shared {
+    est_network *encoder, *towers[2];
+    est_layer   *both;
+} shared; /* of the last network of make_shared */
+
+static est_node tower(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    (void)graph, (void)user;
+    return est_dense(est_layer_call(shared.both, est_network_apply(shared.encoder, inputs, training), training), 2,
+                     NULL);
+}
+
+static est_node two_towers(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node left = est_network_apply(shared.towers[0], inputs, training);
+    est_node h    = est_dense(est_add(left, est_network_apply(shared.towers[1], inputs, training)), 3, NULL);
+
+    (void)graph, (void)user;
+    return est_dense(est_layer_call(shared.both, h, training), 2, NULL);
+}
+
+static void free_shared(void)
+{
+    for (int i = 0; i < 2; i++) est_network_free(shared.towers[i]);
+    est_network_free(shared.encoder);
+    est_layer_free(shared.both);
+}
+
+static est_status make_shared(const est_network_options *options, est_network **out)
+{
+    est_network_options o = *options;
+
+    free_shared();
+    shared.both = est_layer_dense(3, NULL);
+    o.name      = "encoder";
+    interop_check(est_network_sequential(
+        EST_LAYERS(est_layer_dense(3, EST_DENSE(.activation = est_tanh)), est_layer_batch_norm(NULL)), &o,
+        &shared.encoder));
+    for (int i = 0; i < 2; i++) {
+        o.name = i == 0 ? "left" : "right";
+        interop_check(est_network_create(tower, &o, &shared.towers[i]));
+    }
+    return est_network_create(two_towers, options, out);
+}
+
 /* A layer that Keras counts among those with weights, for the words that adapt has counted. */
 static est_status make_words(const est_network_options *options, est_network **out)
 {
@@ -137,6 +183,7 @@ static const same_model models[] = {
     { "function", make_function, { "x", EST_F32, EST_SHAPE(4) } },
     { "heads", make_heads, { "x", EST_F32, EST_SHAPE(5, 6) } },
     { "nested", make_nested, { "x", EST_F32, EST_SHAPE(4) } },
+    { "shared", make_shared, { "x", EST_F32, EST_SHAPE(4) } },
 };
 #define MODELS ((int)(sizeof models / sizeof models[0]))
 
@@ -256,5 +303,6 @@ int main(void)
 
     est_layer_free(attention);
     est_network_free(part);
+    free_shared();
     return failed;
 }

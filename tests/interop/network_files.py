@@ -34,6 +34,15 @@ def make(kind):
                                     layers.Dense(3)], name="part")
         h = layers.Dense(3, activation="relu")(x)
         return tf.keras.Model(x, layers.Dense(2)(h + part(x)), name=kind)
+    if kind == "shared":
+        encoder = tf.keras.Sequential([layers.Dense(3, activation="tanh"), layers.BatchNormalization()], name="encoder")
+        both = layers.Dense(3)
+        towers = []
+        for name in ("left", "right"):
+            inner = tf.keras.Input((4,), name="x")
+            towers.append(tf.keras.Model(inner, layers.Dense(2)(both(encoder(inner))), name=name))
+        h = layers.Dense(3)(towers[0](x) + towers[1](x))
+        return tf.keras.Model(x, layers.Dense(2)(both(h)), name=kind)
     h = layers.Dense(4, activation="relu")(x)
     return tf.keras.Model(x, layers.Dense(2)(h + layers.BatchNormalization()(h)), name=kind)
 
@@ -83,14 +92,14 @@ def check_ours(folder):
         served = saved.signatures["serving_default"](x=tf.constant(x))
         assert list(served) == [make_name(kind)], served
         compare(kind + " SavedModel", list(served.values())[0], y)
-        if kind not in ("function", "heads", "words", "nested"):  # which have rows or numbers of their own in Keras
+        if kind not in ("function", "heads", "words", "nested", "shared"):  # which have rows or numbers of their own in Keras
             with open(f"{folder}/summary_{kind}") as file:
                 assert file.read() == summary_of(model), summary_of(model)
 
 
 def make_name(kind):
     return {"dense": "head", "image": "dense", "embedding": "dense", "words": "dense_1", "function": "dense_1",
-            "heads": "dense", "nested": "dense_3"}[kind]
+            "heads": "dense", "nested": "dense_3", "shared": "dense_5"}[kind]
 
 
 def write(folder):

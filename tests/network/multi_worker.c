@@ -439,6 +439,7 @@ TEST(refused)
     est_tensor   *x = noise(4, 3, 1), *y = noise(4, 1, 2);
     est_dataset  *d      = batches(EST_NAMED_TENSORS({ "x", x }, { "y", y }), 2);
     est_hook     *backup = est_backup_callback("nowhere", NULL);
+    est_hook      seen   = EST_HOOK(.after_run = NULL);
     est_strategy *strategy;
     est_network  *network;
 
@@ -453,6 +454,11 @@ TEST(refused)
     expect_error(
         est_network_fit(network, EST_FIT(.input = d, .steps_per_epoch = 2, .callbacks = EST_HOOKS(backup)), NULL),
         EST_INVALID_ARGUMENT, "leave out est_backup_callback");
+    expect_error(est_network_fit(network,
+                                 EST_FIT(.input = d, .steps_per_epoch = 2, .validation = d,
+                                         .validation_callbacks = EST_HOOKS(&seen)),
+                                 NULL),
+                 EST_INVALID_ARGUMENT, "leave out validation_callbacks");
     est_hook_free(backup);
     est_network_free(network);
     est_strategy_free(strategy);

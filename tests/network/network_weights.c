@@ -5,6 +5,7 @@
 #include "estoc/callbacks.h"
 #include "estoc/checkpoint.h"
 #include "estoc/preprocessing.h"
+#include "format/checkpoint.h"
 #include "network/network_test.h"
 
 #define INPUTS EST_INPUTS({ "x", EST_F32, EST_SHAPE(4) })
@@ -319,6 +320,152 @@ TEST(parts)
     expect_same_predictions(a.outer, b.outer, true);
     free_nested(a);
     free_nested(b);
+}
+
+/* An encoder and a layer that two parts have. */
+typedef struct sharing {
+    est_network *encoder, *a, *b, *outer;
+    est_layer   *layer;
+} sharing;
+
+static est_node sharing_part(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    const sharing *s = user;
+    est_node       x = est_network_apply(s->encoder, inputs, training);
+
+    (void)graph;
+    return est_dense(est_layer_call(s->layer, x, training), 2, NULL);
+}
+
+/* The layer that both parts have comes again, and is counted before the last. */
+static est_node sharing_outer(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    const sharing *s = user;
+    est_node       x = est_add(est_network_apply(s->a, inputs, training), est_network_apply(s->b, inputs, training));
+
+    (void)graph;
+    return est_dense(est_layer_call(s->layer, est_dense(x, 3, NULL), training), 1, NULL);
+}
+
+enum { SHARED = 40 }; /* more variables than all others together */
+
+static void make_sharing(uint64_t seed, sharing *s)
+{
+    est_layer *layers[SHARED];
+
+    for (int i = 0; i < SHARED; i++) layers[i] = est_layer_dense(3, NULL);
+    s->layer = est_layer_dense(3, NULL);
+    assert_ok(est_network_sequential((est_layers){ layers, SHARED }, EST_NETWORK(.name = "encoder", .inputs = INPUTS),
+                                     &s->encoder));
+    assert_ok(est_network_create(sharing_part, EST_NETWORK(.name = "a", .user = s), &s->a));
+    assert_ok(est_network_create(sharing_part, EST_NETWORK(.name = "b", .user = s), &s->b));
+    assert_ok(est_network_create(sharing_outer, EST_NETWORK(.inputs = INPUTS, .user = s, .seed = seed), &s->outer));
+    assert_ok(est_network_build(s->outer, NULL));
+}
+
+static void free_sharing(sharing *s)
+{
+    est_network_free(s->outer);
+    est_network_free(s->a);
+    est_network_free(s->b);
+    est_network_free(s->encoder);
+    est_layer_free(s->layer);
+}
+
+/* The object at the end of a path of names. */
+static int32_t object_at(const est_object_graph *graph, const char *path)
+{
+    int32_t node = 0;
+
+    while (*path != '\0') {
+        size_t n = strcspn(path, "/");
+        char   part[64];
+
+        (void)snprintf(part, sizeof part, "%.*s", (int)n, path);
+        node = est_object_graph_child(graph, node, part);
+        path += n + (path[n] == '/');
+    }
+    return node;
+}
+
+/* What two parts share is written once, and found in both. */
+TEST(shared)
+{
+    static const char *const same[][2] = {
+        { "layer_with_weights-0/layer_with_weights-0", "layer_with_weights-1/layer_with_weights-0" },
+        { "layer_with_weights-0/encoder", "model/b/encoder" },
+        { "layer_with_weights-0/layer_with_weights-1", "layer_with_weights-1/layer_with_weights-1" },
+        { "layer_with_weights-0/layer_with_weights-1", "layer_with_weights-3" },
+    };
+    static const char *const keys[] = { "layer_with_weights-0/layer_with_weights-0/layer_with_weights-39/kernel",
+                                        "layer_with_weights-0/layer_with_weights-1/kernel",
+                                        "layer_with_weights-1/layer_with_weights-2/kernel",
+                                        "layer_with_weights-4/kernel" };
+    const char              *path   = test_path("weights");
+    sharing                  a, b;
+    est_checkpoint          *checkpoint;
+    const est_object_graph  *objects;
+
+    make_sharing(1, &a);
+    make_sharing(2, &b);
+    assert_ok(est_network_save_weights(a.outer, path));
+    assert_ok(est_checkpoint_open(path, &checkpoint));
+    assert_int_equal(est_checkpoint_count(checkpoint), 2 * (SHARED + 1 + 2 + 2));
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char key[128];
+
+        (void)snprintf(key, sizeof key, "%s/.ATTRIBUTES/VARIABLE_VALUE", keys[i]);
+        assert_non_null(est_checkpoint_find(checkpoint, key));
+    }
+    objects = est_checkpoint_objects(checkpoint);
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        assert_true(object_at(objects, same[i][0]) > 0);
+        assert_int_equal(object_at(objects, same[i][0]), object_at(objects, same[i][1]));
+    }
+    est_checkpoint_close(checkpoint);
+    expect_same_predictions(a.outer, b.outer, false);
+    assert_ok(est_network_load_weights(b.outer, path, NULL));
+    expect_same_predictions(a.outer, b.outer, true);
+    free_sharing(&a);
+    free_sharing(&b);
+}
+
+static est_node direct_part(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    const sharing *s = user;
+
+    (void)graph;
+    return est_dense(est_layer_call(s->layer, est_network_input_node(inputs, "x"), training), 2, NULL);
+}
+
+static est_node direct_outer(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    const sharing *s = user;
+    est_node       x = est_layer_call(s->layer, est_network_input_node(inputs, "x"), training);
+
+    (void)graph;
+    return est_dense(est_concat(EST_NODES(x, est_network_apply(s->a, inputs, training)), -1), 1, NULL);
+}
+
+/* A layer that the network calls before a part that has it. */
+TEST(shared_with_part)
+{
+    const char     *path = test_path("weights");
+    sharing         s    = { .layer = est_layer_dense(3, NULL) };
+    est_checkpoint *checkpoint;
+
+    assert_ok(est_network_create(direct_part, EST_NETWORK(.name = "a", .user = &s), &s.a));
+    assert_ok(est_network_create(direct_outer, EST_NETWORK(.inputs = INPUTS, .user = &s, .seed = 1), &s.outer));
+    assert_ok(est_network_build(s.outer, NULL));
+    assert_ok(est_network_save_weights(s.outer, path));
+    assert_ok(est_checkpoint_open(path, &checkpoint));
+    assert_int_equal(est_checkpoint_count(checkpoint), 2 * 3);
+    assert_true(object_at(est_checkpoint_objects(checkpoint), "layer_with_weights-0") > 0);
+    assert_int_equal(object_at(est_checkpoint_objects(checkpoint), "layer_with_weights-1/layer_with_weights-0"),
+                     object_at(est_checkpoint_objects(checkpoint), "layer_with_weights-0"));
+    est_checkpoint_close(checkpoint);
+    assert_ok(est_network_load_weights(s.outer, path, NULL));
+    free_sharing(&s);
 }
 
 /* What diverged is not written. */

@@ -748,6 +748,7 @@ TEST(refused)
     est_named_tensors arrays  = EST_NAMED_TENSORS({ "x", j.x }, { "y", j.y });
     est_network      *network = make(j.strategy, NULL);
     est_hook         *backup  = est_backup_callback("nowhere", NULL);
+    est_hook          seen    = EST_HOOK(.after_run = NULL);
     est_strategy     *alone;
 
     expect_error(est_network_fit(network, EST_FIT(.input = j.rows), NULL), EST_INVALID_ARGUMENT,
@@ -757,6 +758,11 @@ TEST(refused)
     expect_error(
         est_network_fit(network, EST_FIT(.input = j.rows, .steps_per_epoch = 2, .callbacks = EST_HOOKS(backup)), NULL),
         EST_INVALID_ARGUMENT, "leave out est_backup_callback");
+    expect_error(est_network_fit(network,
+                                 EST_FIT(.input = j.rows, .steps_per_epoch = 2, .validation = j.rows,
+                                         .validation_callbacks = EST_HOOKS(&seen)),
+                                 NULL),
+                 EST_INVALID_ARGUMENT, "leave out validation_callbacks");
     est_network_free(network);
     network = make(NULL, NULL);
     expect_error(

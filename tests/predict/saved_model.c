@@ -422,6 +422,10 @@ TEST(wrong_graphs_are_errors)
         { "Imaginary", NULL, NULL, "signature 'serving_default': node 'y': op 'Imaginary' is not supported",
           EST_UNIMPLEMENTED },
         { "f", "Imaginary", "n:out:0", "node 'y/n': op 'Imaginary' is not supported", EST_UNIMPLEMENTED },
+        /* operations of the planner, which trust their attributes */
+        { "EstPadRows", NULL, NULL, "node 'y': op 'EstPadRows' is not supported", EST_UNIMPLEMENTED },
+        { "EstFirstRows", NULL, NULL, "node 'y': op 'EstFirstRows' is not supported", EST_UNIMPLEMENTED },
+        { "f", "EstDedupSlice", "n:out:0", "node 'y/n': op 'EstDedupSlice' is not supported", EST_UNIMPLEMENTED },
         { "f", "Imaginary", "x", NULL, EST_OK }, /* nobody needs it */
         { "f", "f", "n:y:0", "function 'f' calls itself", EST_INVALID_ARGUMENT },
         { "f", "Relu", "m:activations:0", "'m:activations:0' is no argument and no node", EST_INVALID_ARGUMENT },
