@@ -7,7 +7,7 @@
 #include "format/graph_def.h"
 #include "graph/graph.h"
 
-/* The op of a name, NULL if unknown: est_op_find_public() of ops/ops.h, or est_op_find() for what the planner of another
+/* The op of a name, NULL if unknown: est_op_find_public() of ops/ops.h; est_op_find() for what the planner of another
  * task has sent. */
 typedef const est_op *(*est_op_lookup)(const char *name);
 

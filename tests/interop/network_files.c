@@ -113,21 +113,21 @@ static est_status make_nested(const est_network_options *options, est_network **
 
 /* An encoder and a layer that two networks share; the layer is also one of the outer network. */
 static struct shared {
-    est_network *encoder, *towers[2];
+    est_network *encoder, *parts[2];
     est_layer   *both;
 } shared; /* of the last network of make_shared */
 
-static est_node tower(est_graph *graph, est_features inputs, bool training, void *user)
+static est_node shared_part(est_graph *graph, est_features inputs, bool training, void *user)
 {
     (void)graph, (void)user;
     return est_dense(est_layer_call(shared.both, est_network_apply(shared.encoder, inputs, training), training), 2,
                      NULL);
 }
 
-static est_node two_towers(est_graph *graph, est_features inputs, bool training, void *user)
+static est_node two_parts(est_graph *graph, est_features inputs, bool training, void *user)
 {
-    est_node left = est_network_apply(shared.towers[0], inputs, training);
-    est_node h    = est_dense(est_add(left, est_network_apply(shared.towers[1], inputs, training)), 3, NULL);
+    est_node left = est_network_apply(shared.parts[0], inputs, training);
+    est_node h    = est_dense(est_add(left, est_network_apply(shared.parts[1], inputs, training)), 3, NULL);
 
     (void)graph, (void)user;
     return est_dense(est_layer_call(shared.both, h, training), 2, NULL);
@@ -135,7 +135,7 @@ static est_node two_towers(est_graph *graph, est_features inputs, bool training,
 
 static void free_shared(void)
 {
-    for (int i = 0; i < 2; i++) est_network_free(shared.towers[i]);
+    for (int i = 0; i < 2; i++) est_network_free(shared.parts[i]);
     est_network_free(shared.encoder);
     est_layer_free(shared.both);
 }
@@ -152,9 +152,9 @@ static est_status make_shared(const est_network_options *options, est_network **
         &shared.encoder));
     for (int i = 0; i < 2; i++) {
         o.name = i == 0 ? "left" : "right";
-        interop_check(est_network_create(tower, &o, &shared.towers[i]));
+        interop_check(est_network_create(shared_part, &o, &shared.parts[i]));
     }
-    return est_network_create(two_towers, options, out);
+    return est_network_create(two_parts, options, out);
 }
 
 /* A layer that Keras counts among those with weights, for the words that adapt has counted. */

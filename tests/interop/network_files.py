@@ -37,11 +37,11 @@ def make(kind):
     if kind == "shared":
         encoder = tf.keras.Sequential([layers.Dense(3, activation="tanh"), layers.BatchNormalization()], name="encoder")
         both = layers.Dense(3)
-        towers = []
+        parts = []
         for name in ("left", "right"):
             inner = tf.keras.Input((4,), name="x")
-            towers.append(tf.keras.Model(inner, layers.Dense(2)(both(encoder(inner))), name=name))
-        h = layers.Dense(3)(towers[0](x) + towers[1](x))
+            parts.append(tf.keras.Model(inner, layers.Dense(2)(both(encoder(inner))), name=name))
+        h = layers.Dense(3)(parts[0](x) + parts[1](x))
         return tf.keras.Model(x, layers.Dense(2)(both(h)), name=kind)
     h = layers.Dense(4, activation="relu")(x)
     return tf.keras.Model(x, layers.Dense(2)(h + layers.BatchNormalization()(h)), name=kind)
