@@ -168,6 +168,12 @@ est_node est_network_match_label(est_node label, est_node prediction);
 /* The mask of an output as numbers; EST_NO_NODE: it has none. */
 est_node est_network_mask(est_node output);
 
+/* The sample weights of output i of compile; EST_NO_NODE: there are none. A failure has poisoned the graph. */
+est_node est_network_weight_at(const est_compiled *compiled, est_node weight, int output);
+
+/* Weights of metrics: those given where the mask of the output is true, and 0 elsewhere. EST_NO_NODE: all are 1. */
+est_node est_network_mask_weight(est_node output, est_node weight);
+
 /* The mean loss of a batch at an output with matched labels, weight EST_NO_NODE: of equal weights. *each: one value an
  * example. A failure has poisoned the graph. */
 est_node est_network_loss(const est_compiled_output *output, est_node labels, est_node predictions, est_node weight,

@@ -84,6 +84,26 @@ static est_node match_weight(est_node weight)
     return est_node_dtype(weight) == EST_F32 ? weight : est_cast(weight, EST_F32);
 }
 
+est_node est_network_weight_at(const est_compiled *compiled, est_node weight, int output)
+{
+    const est_shape *shape;
+
+    if (weight.graph == NULL) return weight;
+    weight = match_weight(weight);
+    shape  = est_node_shape(weight);
+    if (!compiled->weights_by_output || compiled->n_outputs < 2 || shape->rank != 2) return weight;
+    if (shape->dim[1] != compiled->n_outputs) return weight;
+    return est_gather(weight, est_scalar(weight.graph, EST_I64, output), 1);
+}
+
+est_node est_network_mask_weight(est_node output, est_node weight)
+{
+    est_node mask = est_network_mask(output);
+
+    if (mask.graph == NULL || weight.graph == NULL) return mask.graph != NULL ? mask : weight;
+    return est_mul(mask, est_nn_align_weights(weight, mask));
+}
+
 /* The losses times their weights, which must not be broadcast the other way round. */
 static est_node weigh(est_node given, est_node each)
 {
@@ -185,17 +205,6 @@ static est_node weight_of(const est_network_batch *batch)
     return weight.graph != NULL ? est_mul(weight, est_nn_align_weights(of_class, weight)) : of_class;
 }
 
-/* The part of the weights that is of one output. */
-static est_node weight_at(const est_compiled *compiled, est_node weight, int output)
-{
-    const est_shape *shape;
-
-    if (!compiled->weights_by_output || weight.graph == NULL) return weight;
-    shape = est_node_shape(weight);
-    if (shape->rank != 2 || shape->dim[1] != compiled->n_outputs || compiled->n_outputs < 2) return weight;
-    return est_gather(weight, est_scalar(weight.graph, EST_I64, output), 1);
-}
-
 static est_node one_if_rows(const est_network_batch *batch)
 {
     return est_minimum(batch->rows, est_scalar(batch->rows.graph, EST_F32, 1));
@@ -229,15 +238,6 @@ static est_metric loss_metric(const est_network_batch *batch, const char *name, 
     return est_metric_mean(loss, EST_METRIC(.name = name, .weights = rows, .shared = shared));
 }
 
-/* The weights where the mask of the output is true, and 0 elsewhere. */
-static est_node mask_weight(est_node output, est_node weight)
-{
-    est_node mask = est_network_mask(output);
-
-    if (mask.graph == NULL || weight.graph == NULL) return mask.graph != NULL ? mask : weight;
-    return est_mul(mask, est_nn_align_weights(weight, mask));
-}
-
 static est_metric make_metric(const builder *b, const est_network_batch *batch, const computed *c,
                               const est_network_metric_item *item)
 {
@@ -250,7 +250,7 @@ static est_metric make_metric(const builder *b, const est_network_batch *batch, 
         return loss_metric(batch, item->name, c->each[at], item->output >= 0 ? c->losses[at] : c->loss, shared);
     }
     weight      = item->weighted ? c->weights[at] : EST_NO_NODE;
-    weight      = metric_weight(batch, c->each[at], mask_weight(c->predictions[at], weight));
+    weight      = metric_weight(batch, c->each[at], est_network_mask_weight(c->predictions[at], weight));
     spec.shared = spec.shared || shared;
     return spec.make(&spec, c->labels[at], c->predictions[at], weight);
 }
@@ -316,7 +316,7 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
 
         c->predictions[i] = all[output->output];
         c->labels[i]      = est_network_match_label(batch->labels[i], c->predictions[i]);
-        c->weights[i]     = weight_at(b->compiled, weight, (int)i);
+        c->weights[i]     = est_network_weight_at(b->compiled, weight, (int)i);
         c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weights[i], &c->each[i]);
         EST_TRY(est_graph_status(b->graph));
     }
