@@ -152,7 +152,9 @@ est_node est_network_loss(const est_compiled_output *output, est_node labels, es
     weighed = weight.graph != NULL ? weigh(weight, *each) : *each;
     if (mask.graph == NULL) return est_mean(weighed);
     if (est_node_shape(mask)->rank != est_node_shape(*each)->rank) return fail_mask(mask, *each);
-    return est_div_no_nan(est_sum(est_mul(weighed, mask)), est_sum(mask));
+    if (est_node_dtype(mask) != est_node_dtype(*each)) mask = est_cast(mask, est_node_dtype(*each));
+    /* a true value counts once for every loss that it is broadcast to */
+    return est_div_no_nan(est_sum(est_mul(weighed, mask)), est_sum(est_mul(est_ones_like(*each), mask)));
 }
 
 est_node est_network_total_loss(const est_compiled *compiled, est_graph *graph, const est_node *losses, int first_loss)

@@ -224,6 +224,58 @@ TEST(masks)
     drop_data(&d);
 }
 
+/* [examples, steps, 1], masked where a value is 0, or, with a user, where the first of a row is. */
+static est_node masked_steps(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x    = est_network_input_node(inputs, "x");
+    est_node mask = est_greater(x, est_scalar(graph, est_node_dtype(x), 0));
+
+    (void)training;
+    if (user != NULL) mask = est_slice(mask, EST_I64S(0, 0), EST_I64S(-1, 1));
+    return est_masked(est_expand_dims(x, -1), mask);
+}
+
+/* The values are those of TensorFlow 2.15.1 for this model with y._keras_mask. */
+static void expect_masked(est_dtype dtype, bool by_row)
+{
+    static const double value[] = { 1, 2, 3, 4, 0, 6, 7, 8 };
+
+    est_tensor       *x, *y;
+    est_named_tensors arrays;
+    est_network      *network;
+    est_metrics      *metrics;
+    double            mse = by_row ? 7.5 : 179.0 / 7;
+
+    assert_ok(est_tensor_create(dtype, EST_SHAPE(2, 4), &x));
+    assert_ok(est_tensor_create(dtype, EST_SHAPE(2, 4, 1), &y));
+    for (int i = 0; i < 8; i++) {
+        if (dtype == EST_F64) ((double *)est_tensor_mutable_data(x))[i] = value[i];
+        if (dtype == EST_F32) ((float *)est_tensor_mutable_data(x))[i] = (float)value[i];
+    }
+    memset(est_tensor_mutable_data(y), 0, est_tensor_bytes(y));
+    arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    assert_ok(est_network_create(
+        masked_steps, EST_NETWORK(.inputs = EST_INPUTS({ "x", dtype, EST_SHAPE(4) }), .user = by_row ? &dtype : NULL),
+        &network));
+    assert_ok(est_network_compile(network, EST_COMPILE(.loss = "mse", .metrics = EST_STRINGS("mse"))));
+    assert_ok(
+        est_network_evaluate(network, EST_NETWORK_EVALUATE(.arrays = arrays, .verbose = EST_VERBOSE_NONE), &metrics));
+    assert_near(est_metrics_get(metrics, "loss"), mse, 1e-5);
+    assert_near(est_metrics_get(metrics, "mse"), mse, 1e-5);
+    est_metrics_free(metrics);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+TEST(masks_of_steps)
+{
+    expect_masked(EST_F32, false);
+    expect_masked(EST_F32, true);
+    expect_masked(EST_F64, false);
+    expect_masked(EST_F64, true);
+}
+
 /* One loss for all outputs, and a loss for one of two. */
 TEST(some)
 {
