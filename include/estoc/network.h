@@ -228,7 +228,9 @@ typedef struct est_compile_options {
      * Without a loss there are no labels and no metrics. */
     bool own_losses;
 
-    /* true: sample weights of the shape [examples, trained outputs], of two outputs or more, have a column for each. */
+    /* true: sample weights of the shape [examples, trained outputs], of two outputs or more, have a column for each.
+     * Where the number of columns is not known they are taken so beside losses of the shape [examples]; beside losses
+     * of steps they are those of the steps, for all outputs. */
     bool weights_by_output;
 } est_compile_options;
 

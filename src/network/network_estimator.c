@@ -82,8 +82,8 @@ static void add_rest(const est_compiled *c, est_model *m, est_mode mode, const e
 
         if (est_model_status(m) != EST_OK) return;
         label     = est_network_match_label(label, prediction);
-        weight    = est_network_weight_at(c, given, i);
-        losses[i] = est_network_loss(output, label, prediction, weight, &each);
+        weight    = given;
+        losses[i] = est_network_loss(c, i, label, prediction, &weight, &each);
         if (est_model_status(m) != EST_OK) return;
         add_metrics(c, i, m, label, prediction, weight, losses[i]);
     }

@@ -172,6 +172,66 @@ TEST(weights_by_output)
     drop_data(&d);
 }
 
+/* Weights of the shape [?,?]. */
+static est_dataset *with_unknown_columns(const data *d, est_tensor *weights)
+{
+    est_graph      *graph;
+    est_dataset    *out;
+    est_named_nodes all;
+
+    assert_ok(est_graph_create(1, &graph));
+    all = EST_NAMED_NODES({ "x", est_placeholder(graph, "x", EST_F32, EST_SHAPE(3)) },
+                          { "kind", est_placeholder(graph, "kind", EST_I64, EST_SHAPE_SCALAR) },
+                          { "price", est_placeholder(graph, "price", EST_F32, EST_SHAPE(1)) },
+                          { "sample_weight", est_placeholder(graph, "w", EST_F32, EST_SHAPE(-1)) });
+    out = est_dataset_slices(
+        EST_NAMED_TENSORS({ "x", d->x }, { "kind", d->kind }, { "price", d->price }, { "sample_weight", weights }));
+    out = est_dataset_map_graph(out, all, all, NULL);
+    assert_ok(est_dataset_finish(est_dataset_batch(out, 4, NULL), &out));
+    est_graph_free(graph);
+    return out;
+}
+
+/* Columns whose number is not known are of the outputs too, and another number is refused. */
+TEST(unknown_columns)
+{
+    data         d   = make_data();
+    est_tensor  *two = noise(ROWS, 2, 4), *three = noise(ROWS, 3, 4);
+    est_dataset *unknown = with_unknown_columns(&d, two);
+    est_metrics *known   = weighed(&d, two, true), *metrics;
+    est_network *network = make(NULL);
+
+    assert_ok(est_network_compile(
+        network, EST_COMPILE(.weights_by_output = true,
+                             .outputs           = EST_COMPILE_OUTPUTS(
+                                           { "kind", .loss = "sparse_categorical_crossentropy" },
+                                           { "price", .loss = "mse", .weighted_metrics = EST_STRINGS("mae") }))));
+    assert_int_equal(est_dataset_component(unknown, est_dataset_find(unknown, "sample_weight"))->shape.dim[1], -1);
+    assert_ok(
+        est_network_evaluate(network, EST_NETWORK_EVALUATE(.input = unknown, .verbose = EST_VERBOSE_NONE), &metrics));
+    for (int i = 0; i < est_metrics_count(known); i++) {
+        const char *name = est_metrics_name(known, i);
+
+        assert_near(est_metrics_get(metrics, name), est_metrics_get(known, name), 1e-6);
+    }
+    est_metrics_free(metrics);
+    est_network_free(network);
+    network = make_compiled(NULL);
+    assert_ok(est_network_compile(network, EST_COMPILE(.loss = "mse", .weights_by_output = true)));
+    expect_error(est_network_train_on_batch(network,
+                                            EST_NAMED_TENSORS({ "x", d.x }, { "kind", d.price }, { "price", d.price },
+                                                              { "sample_weight", three }),
+                                            NULL),
+                 EST_INVALID_ARGUMENT,
+                 "sample weights [?,3] do not go with losses [?]; give one an example, or a column for each output");
+    est_network_free(network);
+    est_metrics_free(known);
+    est_dataset_free(unknown);
+    est_tensor_free(two);
+    est_tensor_free(three);
+    drop_data(&d);
+}
+
 /* Outputs of which the rows count whose first input is above 0. */
 static est_node masked_heads(est_graph *graph, est_features inputs, bool training, void *user)
 {
