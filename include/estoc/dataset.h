@@ -341,8 +341,8 @@ typedef struct est_map_graph_options {
  * The part of the graph that the outputs need is copied; the graph may then grow or be freed. Unlike a function, it can
  * be sent to another process with the dataset. Lookup tables are filled once a dataset, when its first iterator is
  * created; a vocabulary file is read by the process that iterates. Random operations draw by the seed of the graph (0:
- * one is drawn when the stage is made), the number of the pass and that of the element, so that they differ between
- * elements and do not depend on workers or on a restored position.
+ * one is drawn when the stage is made, for those without a seed of their own), the number of the pass and that of the
+ * element, so that they differ between elements and do not depend on workers or on a restored position.
  *
  * A variable in the graph is an error, and so is a ragged component among `inputs`: .ragged_inputs has those. */
 EST_API EST_MUST_CHECK est_dataset *est_dataset_map_graph(est_dataset *dataset, est_named_nodes inputs,

@@ -40,9 +40,9 @@
  * has the cluster (est_network_leave).
  *
  * The seed of the options determines initial values, dropout and the order of arrays, so that two networks with the
- * same seed that are fitted alike are equal bit for bit; without one it is drawn. Arrays, and datasets that are
- * shuffled, have another order in every epoch, also in those of a second fit. With several workers a second fit begins
- * again with the order of the first.
+ * same seed that are fitted alike are equal bit for bit; without one it is drawn, and initializers with a seed of their
+ * own draw others in every process, too. Arrays, and datasets that are shuffled, have another order in every epoch,
+ * also in those of a second fit. With several workers a second fit begins again with the order of the first.
  *
  * Threading: one thread at a time for each network. */
 #ifndef ESTOC_NETWORK_H
@@ -228,7 +228,9 @@ typedef struct est_compile_options {
      * Without a loss there are no labels and no metrics. */
     bool own_losses;
 
-    /* true: sample weights of the shape [examples, trained outputs], of two outputs or more, have a column for each. */
+    /* true: sample weights of the shape [examples, trained outputs], of two outputs or more, have a column for each.
+     * Where the number of columns is not known they are taken so beside losses of the shape [examples]; beside losses
+     * of steps they are those of the steps, for all outputs. */
     bool weights_by_output;
 } est_compile_options;
 

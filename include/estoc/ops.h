@@ -227,7 +227,8 @@ EST_API est_node est_sigmoid_xent(est_node logits, est_node labels);
 
 /* --- random ------------------------------------------------------------------------------------------------------- */
 
-/* seed 0: one is drawn from the graph's. shape: an int32 or int64 vector node. */
+/* seed 0: one is drawn from the graph's. Another one counts together with the graph's, and alone where that is 0: it
+ * then draws the same in every process. shape: an int32 or int64 vector node. */
 EST_API est_node est_random_uniform(est_node shape, est_dtype dtype, uint64_t seed); /* [0, 1) */
 EST_API est_node est_random_normal(est_node shape, est_dtype dtype, uint64_t seed);
 EST_API est_node est_truncated_normal(est_node shape, est_dtype dtype, uint64_t seed); /* within two deviations */

@@ -230,7 +230,9 @@ static est_status function_load(est_graph_function *fn, const est_dataset *datas
     for (int i = 0; i < fn->feeds.n; i++) EST_TRY(bind_input(fn, dataset, i));
     for (int i = 0; i < fn->fetches.n; i++) EST_TRY(bind_output(fn, i));
     for (int32_t id = 0; id < est_graph_size(fn->segment.graph); id++) {
-        fn->random = fn->random || est_graph_node(fn->segment.graph, id)->op->random;
+        const est_node_def *def = est_graph_node(fn->segment.graph, id);
+
+        fn->random = fn->random || (def->op->random && est_plan_seed_of(def) == 0);
     }
     EST_TRY(est_lock_init(&fn->lock));
     fn->has_lock = true;

@@ -36,7 +36,7 @@ EST_MUST_CHECK est_status est_graph_function_decode(const est_encoded *from, con
 /* The outputs as components; borrowed. */
 est_components est_graph_function_outputs(const est_graph_function *fn);
 
-bool     est_graph_function_random(const est_graph_function *fn); /* whether it draws numbers */
+bool     est_graph_function_random(const est_graph_function *fn); /* whether it draws numbers by the graph's seed */
 uint64_t est_graph_function_seed(const est_graph_function *fn);   /* of the graph that it was made of; 0: none */
 
 /* A plan, with its tables filled. The function outlives it. */

@@ -59,18 +59,24 @@ static void graph_clear(est_ahead *it, est_ahead_job *to)
     in->origin = (est_origin){ 0 };
 }
 
+/* The lower half has nothing of what was drawn: operations with a seed of their own draw by it (est_plan_seed). */
+static uint64_t run_seed(const graph_stage *own, uint64_t pass, uint64_t number)
+{
+    uint64_t seed = est_turn_mix(est_turn_mix(own->seed, pass), number);
+
+    if (!own->drawn) return seed;
+    return seed >> 32 << 32 | (uint32_t)est_turn_mix(est_turn_mix(0, pass), number);
+}
+
 /* An end that an operation reports is its failure: it must not pass for the end of the dataset. */
 static est_status run_graph(graph_iter *it, int worker, const graph_job *job, est_field *out)
 {
     const graph_stage *own    = (const graph_stage *)it->base.base.dataset;
-    uint64_t           pass   = est_turn_mix(own->seed, it->base.base.turn);
+    uint64_t           seed   = run_seed(own, it->base.base.turn, (uint64_t)job->number);
     est_status         status = EST_OK;
 
     if (it->runners[worker] == NULL) status = est_graph_runner_take(own->fn, &it->runners[worker]);
-    if (status == EST_OK) {
-        status = est_graph_runner_run(it->runners[worker], est_turn_mix(pass, (uint64_t)job->number), job->in.field,
-                                      out);
-    }
+    if (status == EST_OK) status = est_graph_runner_run(it->runners[worker], seed, job->in.field, out);
     if (status == EST_OK) return EST_OK;
     if (status == EST_OUT_OF_RANGE) status = est_fail(EST_FAILED_PRECONDITION, "%s", est_error_message());
     est_fail_context(status, "stage %s", own->base.stage->name);

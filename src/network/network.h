@@ -168,9 +168,12 @@ est_node est_network_match_label(est_node label, est_node prediction);
 /* The mask of an output as numbers; EST_NO_NODE: it has none. */
 est_node est_network_mask(est_node output);
 
-/* The mean loss of a batch at an output with matched labels, weight EST_NO_NODE: of equal weights. *each: one value an
- * example. A failure has poisoned the graph. */
-est_node est_network_loss(const est_compiled_output *output, est_node labels, est_node predictions, est_node weight,
+/* Weights of metrics: those given where the mask of the output is true, and 0 elsewhere. EST_NO_NODE: all are 1. */
+est_node est_network_mask_weight(est_node output, est_node weight);
+
+/* The mean loss of a batch at output i of compile, with matched labels. *weight: the sample weights, which become those
+ * of this output; EST_NO_NODE: all are 1. *each: one value an example. A failure has poisoned the graph. */
+est_node est_network_loss(const est_compiled *compiled, int i, est_node labels, est_node predictions, est_node *weight,
                           est_node *each);
 
 /* That of all: losses[n_outputs] by their weights, and those of est_losses from `first_loss` on. */

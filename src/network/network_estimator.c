@@ -59,8 +59,9 @@ static void add_metrics(const est_compiled *c, int output, est_model *m, est_nod
                 m, item->name,
                 est_metric_mean(est_stop_gradient(loss), EST_METRIC(.name = item->name, .weights = rows_of(labels))));
         } else {
-            est_model_metric(m, item->name,
-                             item->spec.make(&item->spec, labels, predictions, item->weighted ? weight : EST_NO_NODE));
+            est_node counts = est_network_mask_weight(predictions, item->weighted ? weight : EST_NO_NODE);
+
+            est_model_metric(m, item->name, item->spec.make(&item->spec, labels, predictions, counts));
         }
     }
 }
@@ -69,7 +70,7 @@ static void add_metrics(const est_compiled *c, int output, est_model *m, est_nod
 static void add_rest(const est_compiled *c, est_model *m, est_mode mode, const est_node *predictions, int first_loss)
 {
     est_node *losses = est_arena_alloc(m->arena, ((size_t)c->n_outputs + 1) * sizeof *losses);
-    est_node  weight = weight_of(c, m), each, loss;
+    est_node  given  = weight_of(c, m), each, loss;
 
     if (losses == NULL) {
         (void)est_graph_poison(m->graph, est_no_memory());
@@ -77,11 +78,12 @@ static void add_rest(const est_compiled *c, est_model *m, est_mode mode, const e
     }
     for (int i = 0; i < c->n_outputs; i++) {
         const est_compiled_output *output = &c->outputs[i];
-        est_node                   label = label_of(output, m), prediction = predictions[output->output];
+        est_node                   label = label_of(output, m), prediction = predictions[output->output], weight;
 
         if (est_model_status(m) != EST_OK) return;
         label     = est_network_match_label(label, prediction);
-        losses[i] = est_network_loss(output, label, prediction, weight, &each);
+        weight    = given;
+        losses[i] = est_network_loss(c, i, label, prediction, &weight, &each);
         if (est_model_status(m) != EST_OK) return;
         add_metrics(c, i, m, label, prediction, weight, losses[i]);
     }

@@ -84,18 +84,36 @@ static est_node match_weight(est_node weight)
     return est_node_dtype(weight) == EST_F32 ? weight : est_cast(weight, EST_F32);
 }
 
-/* The losses times their weights, which must not be broadcast the other way round. */
-static est_node weigh(est_node given, est_node each)
+est_node est_network_mask_weight(est_node output, est_node weight)
+{
+    est_node mask = est_network_mask(output);
+
+    if (mask.graph == NULL || weight.graph == NULL) return mask.graph != NULL ? mask : weight;
+    return est_mul(mask, est_nn_align_weights(weight, mask));
+}
+
+/* Whether weights have a column for each output. Of a number that is not known they have them where the losses are one
+ * an example; beside losses of steps they are those of the steps. */
+static bool has_columns(const est_compiled *compiled, const est_shape *weight, const est_shape *each)
+{
+    if (!compiled->weights_by_output || compiled->n_outputs < 2 || weight->rank != 2) return false;
+    return weight->dim[1] == compiled->n_outputs || (weight->dim[1] < 0 && each->rank == 1);
+}
+
+/* The weights of the losses at an output, which must not be broadcast the other way round. */
+static est_node weight_at(const est_compiled *compiled, int output, est_node given, est_node each)
 {
     est_node         weight = match_weight(given);
     const est_shape *have = est_node_shape(weight), *want = est_node_shape(each);
     char             a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
+    if (has_columns(compiled, have, want)) return est_gather(weight, est_scalar(weight.graph, EST_I64, output), 1);
     if (want->rank >= 0 && have->rank > want->rank) {
-        return est_nn_fail(each.graph, "sample weights %s do not go with losses %s; give one an example",
-                           est_shape_text(have, a), est_shape_text(want, b));
+        return est_nn_fail(each.graph, "sample weights %s do not go with losses %s; give one an example%s",
+                           est_shape_text(have, a), est_shape_text(want, b),
+                           compiled->weights_by_output ? ", or a column for each output" : "");
     }
-    return est_mul(each, est_nn_align_weights(weight, each));
+    return weight;
 }
 
 static est_node losses_from(est_graph *graph, int first, est_node loss)
@@ -122,17 +140,23 @@ static est_node fail_mask(est_node mask, est_node each)
                        est_shape_text(est_node_shape(mask), a), est_shape_text(est_node_shape(each), b));
 }
 
-est_node est_network_loss(const est_compiled_output *output, est_node labels, est_node predictions, est_node weight,
+est_node est_network_loss(const est_compiled *compiled, int i, est_node labels, est_node predictions, est_node *weight,
                           est_node *each)
 {
-    est_node mask = est_network_mask(predictions), weighed;
+    const est_loss *loss = &compiled->outputs[i].loss;
+    est_node        mask = est_network_mask(predictions), weighed;
 
-    *each = output->loss.each(&output->loss, labels, predictions);
+    weighed = *each = loss->each(loss, labels, predictions);
     if (est_graph_status(predictions.graph) != EST_OK) return EST_NO_NODE;
-    weighed = weight.graph != NULL ? weigh(weight, *each) : *each;
+    if (weight->graph != NULL) {
+        *weight = weight_at(compiled, i, *weight, *each);
+        weighed = est_mul(*each, est_nn_align_weights(*weight, *each));
+    }
     if (mask.graph == NULL) return est_mean(weighed);
     if (est_node_shape(mask)->rank != est_node_shape(*each)->rank) return fail_mask(mask, *each);
-    return est_div_no_nan(est_sum(est_mul(weighed, mask)), est_sum(mask));
+    if (est_node_dtype(mask) != est_node_dtype(*each)) mask = est_cast(mask, est_node_dtype(*each));
+    /* a true value counts once for every loss that it is broadcast to */
+    return est_div_no_nan(est_sum(est_mul(weighed, mask)), est_sum(est_mul(est_ones_like(*each), mask)));
 }
 
 est_node est_network_total_loss(const est_compiled *compiled, est_graph *graph, const est_node *losses, int first_loss)
@@ -185,17 +209,6 @@ static est_node weight_of(const est_network_batch *batch)
     return weight.graph != NULL ? est_mul(weight, est_nn_align_weights(of_class, weight)) : of_class;
 }
 
-/* The part of the weights that is of one output. */
-static est_node weight_at(const est_compiled *compiled, est_node weight, int output)
-{
-    const est_shape *shape;
-
-    if (!compiled->weights_by_output || weight.graph == NULL) return weight;
-    shape = est_node_shape(weight);
-    if (shape->rank != 2 || shape->dim[1] != compiled->n_outputs || compiled->n_outputs < 2) return weight;
-    return est_gather(weight, est_scalar(weight.graph, EST_I64, output), 1);
-}
-
 static est_node one_if_rows(const est_network_batch *batch)
 {
     return est_minimum(batch->rows, est_scalar(batch->rows.graph, EST_F32, 1));
@@ -229,15 +242,6 @@ static est_metric loss_metric(const est_network_batch *batch, const char *name, 
     return est_metric_mean(loss, EST_METRIC(.name = name, .weights = rows, .shared = shared));
 }
 
-/* The weights where the mask of the output is true, and 0 elsewhere. */
-static est_node mask_weight(est_node output, est_node weight)
-{
-    est_node mask = est_network_mask(output);
-
-    if (mask.graph == NULL || weight.graph == NULL) return mask.graph != NULL ? mask : weight;
-    return est_mul(mask, est_nn_align_weights(weight, mask));
-}
-
 static est_metric make_metric(const builder *b, const est_network_batch *batch, const computed *c,
                               const est_network_metric_item *item)
 {
@@ -250,7 +254,7 @@ static est_metric make_metric(const builder *b, const est_network_batch *batch, 
         return loss_metric(batch, item->name, c->each[at], item->output >= 0 ? c->losses[at] : c->loss, shared);
     }
     weight      = item->weighted ? c->weights[at] : EST_NO_NODE;
-    weight      = metric_weight(batch, c->each[at], mask_weight(c->predictions[at], weight));
+    weight      = metric_weight(batch, c->each[at], est_network_mask_weight(c->predictions[at], weight));
     spec.shared = spec.shared || shared;
     return spec.make(&spec, c->labels[at], c->predictions[at], weight);
 }
@@ -312,12 +316,11 @@ static est_status compute(const builder *b, const est_network_batch *batch, comp
     EST_TRY(est_graph_status(b->graph));
     weight = weight_of(batch);
     for (size_t i = 0; i < n; i++) {
-        const est_compiled_output *output = &b->compiled->outputs[i];
-
-        c->predictions[i] = all[output->output];
+        c->predictions[i] = all[b->compiled->outputs[i].output];
         c->labels[i]      = est_network_match_label(batch->labels[i], c->predictions[i]);
-        c->weights[i]     = weight_at(b->compiled, weight, (int)i);
-        c->losses[i]      = est_network_loss(output, c->labels[i], c->predictions[i], c->weights[i], &c->each[i]);
+        c->weights[i]     = weight;
+        c->losses[i]      = est_network_loss(b->compiled, (int)i, c->labels[i], c->predictions[i], &c->weights[i],
+                                             &c->each[i]);
         EST_TRY(est_graph_status(b->graph));
     }
     if (n == 0) {

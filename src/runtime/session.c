@@ -71,15 +71,22 @@ static est_status take_options(est_session *s, const est_session_options *option
     return EST_OK;
 }
 
-/* The graph's seed, the session's, or one drawn once and logged so that a run can be repeated. What is drawn are the
- * upper 32 bits: est_plan_seed. */
+/* Logged, so that a run can be repeated. What is drawn are the upper 32 bits: est_plan_seed. */
+static uint64_t draw_seed(void)
+{
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) seed = (uint64_t)est_wall_ns();
+    seed = (seed | 1) << 32;
+    est_log_info("random seed %" PRIu64, seed);
+    return seed;
+}
+
+/* The graph's seed, the session's, or one drawn once. */
 static void choose_seed(est_session *s)
 {
     s->seed = est_graph_seed(s->graph) != 0 ? est_graph_seed(s->graph) : s->options.seed;
-    if (s->seed != 0) return;
-    if (getrandom(&s->seed, sizeof s->seed, 0) != (ssize_t)sizeof s->seed) s->seed = (uint64_t)est_wall_ns();
-    s->seed = (s->seed | 1) << 32;
-    est_log_info("random seed %" PRIu64, s->seed);
+    if (s->seed == 0) s->seed = draw_seed();
 }
 
 /* Makes variables of nodes added since the last look known to the store. */
@@ -941,8 +948,7 @@ const char *est_session_variable(const est_session *session, int i)
 void est_session_set_seed(est_session *session, uint64_t seed)
 {
     if (session == NULL) return;
-    session->seed = session->options.seed = seed;
-    if (seed == 0) choose_seed(session);
+    session->seed = seed != 0 ? seed : draw_seed();
 }
 
 uint64_t est_session_run_count(const est_session *session)

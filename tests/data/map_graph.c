@@ -348,19 +348,24 @@ TEST(tables_once)
 /* --- random numbers ----------------------------------------------------------------------------------------------- */
 
 /* Adds a random number to each of 0 .. 5, in two passes. */
-static est_dataset *noisy(uint64_t graph_seed, int workers)
+static est_dataset *noisy_by(uint64_t graph_seed, uint64_t seed, int workers)
 {
     est_graph   *graph = new_graph(graph_seed);
     est_node     x     = est_placeholder(graph, "x", EST_I64, EST_SHAPE_SCALAR);
     est_node     low = est_scalar(graph, EST_I64, 0), high = est_scalar(graph, EST_I64, 1e9);
     est_node     none  = est_const_i64(graph, EST_SHAPE(0), NULL);
-    est_node     noise = est_random_uniform_int(none, low, high, 5);
+    est_node     noise = est_random_uniform_int(none, low, high, seed);
     est_dataset *d     = est_dataset_map_graph(range(6), EST_NAMED_NODES({ "value", x }),
                                                EST_NAMED_NODES({ "noise", est_add(x, noise) }),
                                                EST_MAP_GRAPH(.workers = workers));
 
     est_graph_free(graph);
     return est_dataset_repeat(d, 2);
+}
+
+static est_dataset *noisy(uint64_t graph_seed, int workers)
+{
+    return noisy_by(graph_seed, 0, workers);
 }
 
 static est_dataset *make_noisy(void)
@@ -421,12 +426,43 @@ TEST(random_drawn)
     for (int i = 0; i < 4; i++) est_free(text[i]);
 }
 
+/* Operations with a seed of their own draw the same in every process, also beside one without. */
+TEST(random_with_own_seeds)
+{
+    char *text[3];
+    float values[2][2];
+
+    for (int i = 0; i < 2; i++) text[i] = all_of(noisy_by(0, 5, 2 * i));
+    text[2] = all_of(noisy_by(0, 6, 0));
+    assert_string_equal(text[0], text[1]);
+    assert_string_not_equal(text[0], text[2]);
+    for (int i = 0; i < 2; i++) {
+        est_graph    *graph = new_graph(0);
+        est_node      none  = est_const_i64(graph, EST_SHAPE(0), NULL);
+        est_node      own = est_random_uniform(none, EST_F32, 5), drawn = est_random_uniform(none, EST_F32, 0);
+        est_dataset  *both = est_test_finish(est_dataset_map_graph(
+             range(6), (est_named_nodes){ 0 }, EST_NAMED_NODES({ "own", own }, { "drawn", drawn }), NULL));
+        est_iterator *rows = est_test_iterate(both);
+        est_field     e[2] = { { 0 } };
+
+        check(est_iterator_next(rows, e));
+        values[i][0] = *(const float *)est_tensor_data(e[0].values);
+        values[i][1] = *(const float *)est_tensor_data(e[1].values);
+        est_element_clear(e, 2);
+        est_iterator_free(rows);
+        est_dataset_free(both);
+        est_graph_free(graph);
+    }
+    assert_true(values[0][0] == values[1][0] && values[0][1] != values[1][1]);
+    for (int i = 0; i < 3; i++) est_free(text[i]);
+}
+
 /* A filter that drops by chance: each process has other elements, so that they cannot be dealt. */
 TEST(random_filter)
 {
     for (uint64_t seed = 0; seed < 2; seed++) {
         est_graph   *graph  = new_graph(seed);
-        est_node     chance = est_random_uniform(est_const_i64(graph, EST_SHAPE(0), NULL), EST_F32, 3);
+        est_node     chance = est_random_uniform(est_const_i64(graph, EST_SHAPE(0), NULL), EST_F32, 0);
         est_node     keep   = est_less(chance, est_scalar(graph, EST_F32, 0.5));
         est_dataset *d      = est_dataset_filter_graph(range(200), (est_named_nodes){ 0 }, keep, NULL);
 

@@ -50,6 +50,13 @@ static est_status input(const est_input_context *context, void *user, est_datase
     return est_dataset_finish(d, out);
 }
 
+static est_status given(const est_input_context *context, void *user, est_dataset **out)
+{
+    (void)context;
+    *out = est_dataset_ref(user);
+    return EST_OK;
+}
+
 static est_node softmax(est_node x)
 {
     return est_softmax(x, -1);
@@ -167,6 +174,65 @@ TEST(trains)
 TEST(weights)
 {
     same_as_fit(&(kind){ .weights = true });
+}
+
+/* Two outputs of which the rows count whose first input is above 0. */
+static est_node masked_heads(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x    = est_network_input_node(inputs, "x");
+    est_node mask = est_greater(est_squeeze(est_slice(x, EST_I64S(0, 0), EST_I64S(-1, 1)), EST_I64S(1)),
+                                est_scalar(graph, EST_F32, 0));
+
+    (void)training, (void)user;
+    return est_outputs(EST_NODES(est_masked(est_dense(x, 1, EST_DENSE(.name = "a")), mask),
+                                 est_masked(est_dense(x, 1, EST_DENSE(.name = "b")), mask)));
+}
+
+/* Masks, and weights of the examples, a column for each output or one for all, in the loss and in the metrics. */
+TEST(masks_and_weights_by_output)
+{
+    est_tensor *x = noise(ROWS, 3, 1), *a = noise(ROWS, 1, 2), *b = noise(ROWS, 1, 3);
+
+    for (int columns = 1; columns <= 2; columns++) {
+        est_tensor    *weights = noise(ROWS, columns, 4);
+        float         *w       = est_tensor_mutable_data(weights);
+        est_network   *network;
+        est_estimator *estimator;
+        est_dataset   *d;
+        est_metrics   *ours, *theirs;
+
+        for (int i = 0; i < ROWS * columns; i++) w[i] = fabsf(w[i]) + 0.1f;
+        d = batches(EST_NAMED_TENSORS({ "x", x }, { "a", a }, { "b", b }, { "sample_weight", weights }), ROWS);
+        assert_ok(est_network_create(masked_heads,
+                                     EST_NETWORK(.seed = 2, .inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(3) }),
+                                                 .outputs = EST_STRINGS("a", "b")),
+                                     &network));
+        assert_ok(est_network_compile(
+            network, EST_COMPILE(.weights_by_output = true, .optimizer_value = est_sgd(1e-30),
+                                 .outputs = EST_COMPILE_OUTPUTS(
+                                     { "b", .loss = "mse", .metrics = EST_STRINGS("mae") },
+                                     { "a", .loss = "mse", .weighted_metrics = EST_STRINGS("mse") }))));
+        assert_ok(est_network_build(network, NULL));
+        estimator = convert(network, columns == 1 ? "one_column" : "columns", NULL);
+        assert_ok(est_train(estimator, EST_TRAIN_OPTIONS(.input_fn = given, .input_user = d, .steps = 1)));
+        assert_ok(est_evaluate(estimator, EST_EVALUATE_OPTIONS(.input_fn = given, .input_user = d), &ours));
+        assert_ok(
+            est_network_evaluate(network, EST_NETWORK_EVALUATE(.input = d, .verbose = EST_VERBOSE_NONE), &theirs));
+        for (int i = 0; i < est_metrics_count(theirs); i++) {
+            const char *name = est_metrics_name(theirs, i);
+
+            assert_near(est_metrics_get(ours, name), est_metrics_get(theirs, name), 1e-6);
+        }
+        est_metrics_free(ours);
+        est_metrics_free(theirs);
+        est_estimator_free(estimator);
+        est_network_free(network);
+        est_dataset_free(d);
+        est_tensor_free(weights);
+    }
+    est_tensor_free(x);
+    est_tensor_free(a);
+    est_tensor_free(b);
 }
 
 /* Inputs from the dataset, variables of its own. */
@@ -341,13 +407,6 @@ TEST(refuses)
                  "there is no input x");
     est_estimator_free(estimator);
     est_network_free(network);
-}
-
-static est_status given(const est_input_context *context, void *user, est_dataset **out)
-{
-    (void)context;
-    *out = est_dataset_ref(user);
-    return EST_OK;
 }
 
 TEST(memory)

@@ -172,6 +172,66 @@ TEST(weights_by_output)
     drop_data(&d);
 }
 
+/* Weights of the shape [?,?]. */
+static est_dataset *with_unknown_columns(const data *d, est_tensor *weights)
+{
+    est_graph      *graph;
+    est_dataset    *out;
+    est_named_nodes all;
+
+    assert_ok(est_graph_create(1, &graph));
+    all = EST_NAMED_NODES({ "x", est_placeholder(graph, "x", EST_F32, EST_SHAPE(3)) },
+                          { "kind", est_placeholder(graph, "kind", EST_I64, EST_SHAPE_SCALAR) },
+                          { "price", est_placeholder(graph, "price", EST_F32, EST_SHAPE(1)) },
+                          { "sample_weight", est_placeholder(graph, "w", EST_F32, EST_SHAPE(-1)) });
+    out = est_dataset_slices(
+        EST_NAMED_TENSORS({ "x", d->x }, { "kind", d->kind }, { "price", d->price }, { "sample_weight", weights }));
+    out = est_dataset_map_graph(out, all, all, NULL);
+    assert_ok(est_dataset_finish(est_dataset_batch(out, 4, NULL), &out));
+    est_graph_free(graph);
+    return out;
+}
+
+/* Columns whose number is not known are of the outputs too, and another number is refused. */
+TEST(unknown_columns)
+{
+    data         d   = make_data();
+    est_tensor  *two = noise(ROWS, 2, 4), *three = noise(ROWS, 3, 4);
+    est_dataset *unknown = with_unknown_columns(&d, two);
+    est_metrics *known   = weighed(&d, two, true), *metrics;
+    est_network *network = make(NULL);
+
+    assert_ok(est_network_compile(
+        network, EST_COMPILE(.weights_by_output = true,
+                             .outputs           = EST_COMPILE_OUTPUTS(
+                                           { "kind", .loss = "sparse_categorical_crossentropy" },
+                                           { "price", .loss = "mse", .weighted_metrics = EST_STRINGS("mae") }))));
+    assert_int_equal(est_dataset_component(unknown, est_dataset_find(unknown, "sample_weight"))->shape.dim[1], -1);
+    assert_ok(
+        est_network_evaluate(network, EST_NETWORK_EVALUATE(.input = unknown, .verbose = EST_VERBOSE_NONE), &metrics));
+    for (int i = 0; i < est_metrics_count(known); i++) {
+        const char *name = est_metrics_name(known, i);
+
+        assert_near(est_metrics_get(metrics, name), est_metrics_get(known, name), 1e-6);
+    }
+    est_metrics_free(metrics);
+    est_network_free(network);
+    network = make_compiled(NULL);
+    assert_ok(est_network_compile(network, EST_COMPILE(.loss = "mse", .weights_by_output = true)));
+    expect_error(est_network_train_on_batch(network,
+                                            EST_NAMED_TENSORS({ "x", d.x }, { "kind", d.price }, { "price", d.price },
+                                                              { "sample_weight", three }),
+                                            NULL),
+                 EST_INVALID_ARGUMENT,
+                 "sample weights [?,3] do not go with losses [?]; give one an example, or a column for each output");
+    est_network_free(network);
+    est_metrics_free(known);
+    est_dataset_free(unknown);
+    est_tensor_free(two);
+    est_tensor_free(three);
+    drop_data(&d);
+}
+
 /* Outputs of which the rows count whose first input is above 0. */
 static est_node masked_heads(est_graph *graph, est_features inputs, bool training, void *user)
 {
@@ -222,6 +282,58 @@ TEST(masks)
     est_metrics_free(metrics);
     est_network_free(network);
     drop_data(&d);
+}
+
+/* [examples, steps, 1], masked where a value is 0, or, with a user, where the first of a row is. */
+static est_node masked_steps(est_graph *graph, est_features inputs, bool training, void *user)
+{
+    est_node x    = est_network_input_node(inputs, "x");
+    est_node mask = est_greater(x, est_scalar(graph, est_node_dtype(x), 0));
+
+    (void)training;
+    if (user != NULL) mask = est_slice(mask, EST_I64S(0, 0), EST_I64S(-1, 1));
+    return est_masked(est_expand_dims(x, -1), mask);
+}
+
+/* The values are those of TensorFlow 2.15.1 for this model with y._keras_mask. */
+static void expect_masked(est_dtype dtype, bool by_row)
+{
+    static const double value[] = { 1, 2, 3, 4, 0, 6, 7, 8 };
+
+    est_tensor       *x, *y;
+    est_named_tensors arrays;
+    est_network      *network;
+    est_metrics      *metrics;
+    double            mse = by_row ? 7.5 : 179.0 / 7;
+
+    assert_ok(est_tensor_create(dtype, EST_SHAPE(2, 4), &x));
+    assert_ok(est_tensor_create(dtype, EST_SHAPE(2, 4, 1), &y));
+    for (int i = 0; i < 8; i++) {
+        if (dtype == EST_F64) ((double *)est_tensor_mutable_data(x))[i] = value[i];
+        if (dtype == EST_F32) ((float *)est_tensor_mutable_data(x))[i] = (float)value[i];
+    }
+    memset(est_tensor_mutable_data(y), 0, est_tensor_bytes(y));
+    arrays = EST_NAMED_TENSORS({ "x", x }, { "y", y });
+    assert_ok(est_network_create(
+        masked_steps, EST_NETWORK(.inputs = EST_INPUTS({ "x", dtype, EST_SHAPE(4) }), .user = by_row ? &dtype : NULL),
+        &network));
+    assert_ok(est_network_compile(network, EST_COMPILE(.loss = "mse", .metrics = EST_STRINGS("mse"))));
+    assert_ok(
+        est_network_evaluate(network, EST_NETWORK_EVALUATE(.arrays = arrays, .verbose = EST_VERBOSE_NONE), &metrics));
+    assert_near(est_metrics_get(metrics, "loss"), mse, 1e-5);
+    assert_near(est_metrics_get(metrics, "mse"), mse, 1e-5);
+    est_metrics_free(metrics);
+    est_network_free(network);
+    est_tensor_free(x);
+    est_tensor_free(y);
+}
+
+TEST(masks_of_steps)
+{
+    expect_masked(EST_F32, false);
+    expect_masked(EST_F32, true);
+    expect_masked(EST_F64, false);
+    expect_masked(EST_F64, true);
 }
 
 /* One loss for all outputs, and a loss for one of two. */

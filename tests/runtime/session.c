@@ -206,6 +206,31 @@ TEST(a_seed_for_an_open_session)
     est_graph_free(graph);
 }
 
+/* 0 draws a seed also where the graph has one, another one each time. */
+TEST(a_seed_drawn_for_an_open_session)
+{
+    est_graph   *graph = NULL;
+    est_session *s     = NULL;
+    est_node     nodes[3];
+    float        first[3];
+
+    ok(est_graph_create(7, &graph));
+    (void)build_random(graph, nodes);
+    ok(est_session_create(graph, NULL, &s));
+    for (int i = 0; i < 3; i++) {
+        est_tensor *t = NULL;
+
+        if (i > 0) est_session_set_seed(s, 0);
+        est_session_set_run_count(s, 0);
+        ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(nodes[0]), EST_NO_NODES, &t));
+        first[i] = *(const float *)est_tensor_data(t);
+        est_tensor_free(t);
+    }
+    assert_true(first[0] != first[1] && first[1] != first[2]);
+    est_session_free(s);
+    est_graph_free(graph);
+}
+
 /* Fused kernels add in another order, so values may differ by rounding: a few float32 ulps grown over STEPS steps. */
 TEST(passes_change_nothing_but_rounding)
 {
