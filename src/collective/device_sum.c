@@ -104,6 +104,26 @@ est_status est_device_sum_agree(est_device_sum *s, est_rank_group *group, size_t
     return EST_OK;
 }
 
+/* Another view cures what the library fails with: this rank does not use it there. */
+static est_status library_failed(est_device_sum *s, est_rank_group *group, est_status why)
+{
+    est_error error;
+
+    est_error_take(why, &error);
+    EST_TRY(est_group_status(group)); /* then the library has not failed by itself */
+    s->broken = true;
+    est_group_abort(group, error.message);
+    return est_fail(EST_ABORTED, "%s", error.message);
+}
+
+est_status est_device_sum_begin(est_device_sum *s, est_rank_group *group, void *data, size_t count, est_dtype dtype,
+                                est_sum_work **out)
+{
+    est_status status = s->device->sums->sum(s->group, data, count, dtype, out);
+
+    return status == EST_OK ? EST_OK : library_failed(s, group, status);
+}
+
 /* The work has failed or is to: what was under way ends soon, and so does the work. */
 static void give_up(est_device_sum *s, est_sum_work *work)
 {
@@ -123,13 +143,7 @@ est_status est_device_sum_wait(est_device_sum *s, est_rank_group *group, est_sum
 
     while (status == EST_OK && !done) {
         status = sums->wait(s->group, work, SLICE_SECS, &done);
-        if (status != EST_OK) { /* by itself, or since another work has given up */
-            est_error_take(status, &error);
-            status    = est_group_status(group);
-            s->broken = s->broken || status == EST_OK;
-            if (status == EST_OK) est_group_abort(group, error.message);
-            return status != EST_OK ? status : est_error_raise(&error);
-        }
+        if (status != EST_OK) return library_failed(s, group, status);
         if (done) return EST_OK;
         status = est_group_status(group);
         if (status == EST_OK && !est_group_is_whole(group)) {

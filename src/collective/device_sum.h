@@ -32,6 +32,10 @@ typedef struct est_device_sum {
 EST_MUST_CHECK est_status est_device_sum_agree(est_device_sum *sum, est_rank_group *group, size_t count,
                                                est_dtype dtype, bool *out);
 
+/* Begins a sum that the devices make. A failure has aborted the group of ranks. */
+EST_MUST_CHECK est_status est_device_sum_begin(est_device_sum *sum, est_rank_group *group, void *data, size_t count,
+                                               est_dtype dtype, est_sum_work **out);
+
 /* Waits for a sum. A failure has aborted the group of ranks. */
 EST_MUST_CHECK est_status est_device_sum_wait(est_device_sum *sum, est_rank_group *group, est_sum_work *work);
 

@@ -46,7 +46,7 @@ struct est_sum_work {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static shared_group   *groups;
-static int             n_ids, n_open, n_works, n_sums, fails_rank = -1, refuses_rank = -1;
+static int             n_ids, n_open, n_works, n_sums, fails_rank = -1, refuses_rank = -1, full_rank = -1;
 static bool            no_library;
 
 static est_status fake_make_id(const est_device *device, void *id)
@@ -109,8 +109,10 @@ static double element(const est_sum_work *w, size_t i)
 
 static est_status fake_sum(est_sum_group *g, void *data, size_t count, est_dtype dtype, est_sum_work **out)
 {
-    est_sum_work *w = est_zalloc(sizeof *w);
+    est_sum_work *w;
 
+    if (g->rank == full_rank) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory left on the device");
+    w  = est_zalloc(sizeof *w);
     *w = (est_sum_work){ data, count, dtype, g->n_begun++ % 4 };
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < count; i++) g->shared->sums[w->slot][i] += element(w, i);
@@ -193,8 +195,8 @@ static void begin(crew *c, int n, est_communication communication)
         assert_non_null(device);
     }
     no_library = false;
-    fails_rank = refuses_rank = -1;
-    n_sums                    = 0;
+    fails_rank = refuses_rank = full_rank = -1;
+    n_sums                                = 0;
     log_keep(EST_LOG_INFO);
     crew_make(c, n, &(est_membership_options){ .device_sums = true, .device = device, .communication = communication });
     crew_start_all(c);
@@ -356,6 +358,24 @@ TEST(library_fails)
     crew_run(&c, CREW_ALL, expect_abort, "the link of the device is down");
     fails_rank = -1;
     n_sums     = 0;
+    sum_all(&c);
+    assert_int_equal(n_sums, 0);
+    log_expect("rank 2 says: FAKE has failed before");
+    end(&c);
+}
+
+/* The same of one that cannot begin a sum: the rank joins again, and does not end. */
+TEST(sum_cannot_begin)
+{
+    crew c;
+
+    if (has_nccl()) skip();
+    begin(&c, RANKS, EST_COMMUNICATION_AUTO);
+    crew_run(&c, CREW_ALL, join_view, NULL);
+    full_rank = 2;
+    crew_run(&c, CREW_ALL, expect_abort, "no memory left on the device");
+    full_rank = -1;
+    n_sums    = 0;
     sum_all(&c);
     assert_int_equal(n_sums, 0);
     log_expect("rank 2 says: FAKE has failed before");
