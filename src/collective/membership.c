@@ -109,7 +109,7 @@ static est_device_sum sums_of(const est_membership_options *o)
     return (est_device_sum){ .asks        = o->device_sums,
                              .device      = o->device != NULL && o->device->sums != NULL ? o->device : NULL,
                              .required    = o->communication == EST_COMMUNICATION_NCCL,
-                             .open_secs   = JOIN_SECS,
+                             .open_ns     = est_secs_to_ns(secs > 0 ? fmin(JOIN_SECS, secs / 2) : JOIN_SECS),
                              .deadline_ns = est_secs_to_ns(secs) };
 }
 
