@@ -60,9 +60,6 @@ static bool open_once(void)
     void *library;
     int   version = 0;
 
-    (void)setenv("NCCL_ALGO", "Ring", 0);
-    (void)setenv("NCCL_PROTO", "Simple", 0);
-    (void)setenv("NCCL_NVLS_ENABLE", "0", 0);
     library = open_file();
     if (library == NULL) {
         snprintf(missing, sizeof missing, "%s", dlerror());
@@ -370,11 +367,20 @@ static est_status sums_wait(est_sum_group *g, est_sum_work *work, double secs, b
     }
 }
 
+/* When the plug-in is loaded: at the first sum other threads run, which may read the environment. */
+static void choose_order(void)
+{
+    (void)setenv("NCCL_ALGO", "Ring", 0);
+    (void)setenv("NCCL_PROTO", "Simple", 0);
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 0);
+}
+
 const est_device_sums *est_nccl_sums(const est_plugin_host *functions)
 {
     static const est_device_sums sums = { "NCCL",     sums_make_id, sums_open, sums_opened,
                                           sums_close, sums_sum,     sums_wait, sums_abort };
 
     host = functions;
+    choose_order();
     return &sums;
 }
