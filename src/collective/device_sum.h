@@ -19,7 +19,7 @@
 
 /* A zeroed one sums nothing. */
 typedef struct est_device_sum {
-    bool              asks;        /* the ranks agree about it: the same on all of them */
+    bool              asks;        /* the ranks of the group agree about it: one has a device, or it is required */
     const est_device *device;      /* NULL: this rank has none */
     bool              required;    /* the program has asked for it: a warning where it cannot be */
     bool              broken;      /* it failed before */

@@ -337,6 +337,29 @@ TEST(no_device)
     end(&c);
 }
 
+static void count_operations(crew_member *m)
+{
+    uint64_t begun = est_group_operations(m->view.group);
+
+    if (begun != 3) crew_fail(m, "%d operations for 3 sums", (int)begun);
+}
+
+/* Workers that have said so when they joined exchange nothing for it. */
+TEST(no_devices)
+{
+    crew c;
+
+    if (has_nccl()) skip();
+    begin(&c, RANKS, EST_COMMUNICATION_AUTO);
+    for (int i = 0; i < RANKS; i++) crew_stop(&c, i);
+    c.options.device = NULL;
+    crew_start_all(&c);
+    sum_all(&c);
+    crew_run(&c, CREW_ALL, count_operations, NULL);
+    assert_int_equal(log_count(EST_LOG_INFO, "The host sums gradients"), 0);
+    end(&c);
+}
+
 /* Begins two sums, if the group has not failed by then; what has begun is waited for. */
 static void expect_abort(crew_member *m)
 {
