@@ -89,6 +89,7 @@ static int run(int rank, int in, int out)
     float            *data   = malloc(sizeof *data * COUNT);
     char              id[EST_SUM_ID_BYTES];
     est_sum_group    *group;
+    bool              opened = false;
 
     if (device == NULL || device->sums == NULL || data == NULL) {
         fprintf(stderr, "gpu_nccl: %s\n", est_device_missing());
@@ -98,7 +99,10 @@ static int run(int rank, int in, int out)
         fail(rank, "make an id");
     }
     if (rank == 1 && read(in, id, sizeof id) != sizeof id) return 1; /* rank 0 has said why */
-    if (device->sums->open(device, id, 2, rank, 60, &group) != EST_OK) fail(rank, "open");
+    if (device->sums->open(device, id, 2, rank, &group) != EST_OK ||
+        device->sums->opened(group, 60, &opened) != EST_OK || !opened) {
+        fail(rank, "open");
+    }
     sum_many(device->sums, group, rank, data);
     if (rank == 1) (void)raise(SIGKILL);
     survive(device, group, data);

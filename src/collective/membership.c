@@ -101,15 +101,13 @@ static void free_membership(est_membership *m)
     est_free(m);
 }
 
-/* Ranks agree about sums by devices where no algorithm of the host was asked for. */
 static est_device_sum sums_of(const est_membership_options *o)
 {
     double secs = o->deadline_secs > 0 ? o->deadline_secs : o->deadline_secs < 0 ? 0 : DEADLINE_SECS;
 
-    return (est_device_sum){ .asks        = o->device_sums,
-                             .device      = o->device != NULL && o->device->sums != NULL ? o->device : NULL,
+    return (est_device_sum){ .device      = o->device != NULL && o->device->sums != NULL ? o->device : NULL,
                              .required    = o->communication == EST_COMMUNICATION_NCCL,
-                             .open_secs   = JOIN_SECS,
+                             .open_ns     = est_secs_to_ns(secs > 0 ? fmin(JOIN_SECS, secs / 2) : JOIN_SECS),
                              .deadline_ns = est_secs_to_ns(secs) };
 }
 
@@ -441,6 +439,7 @@ static est_status propose(est_membership *m, int64_t step, const char *payload, 
     est_proposal own = { .number     = m->options.self,
                          .step       = m->partial ? -1 : step,
                          .generation = m->agreed.generation,
+                         .sums       = m->device_sum.device != NULL,
                          .address    = est_strdup(m->tasks[m->options.self].address),
                          .payload    = est_strdup(m->agreed.payload != NULL ? m->agreed.payload : payload),
                          .purpose    = est_strdup(m->options.purpose),
@@ -598,7 +597,8 @@ static est_status join_once(est_membership *m, waiting *w, bool *again)
     w->wait.place = -1;
     pthread_mutex_lock(&m->lock);
     if (status == EST_OK) {
-        m->state = EST_MEMBERSHIP_JOINED;
+        m->state           = EST_MEMBERSHIP_JOINED;
+        m->device_sum.asks = m->options.device_sums && (m->device_sum.required || m->agreed.sums);
         return EST_OK;
     }
     m->state = EST_MEMBERSHIP_IDLE;

@@ -91,9 +91,7 @@ static est_status begin_sum(est_communicator *communicator, void *data, size_t c
     EST_TRY(make_work(m, -1, &work));
     status = est_device_sum_agree(&m->device_sum, m->group, count, dtype, &far);
     if (status == EST_OK && far) {
-        status = m->device_sum.device->sums->sum(m->device_sum.group, data, count, dtype, &work->far);
-        if (status != EST_OK) est_group_abort(m->group, est_error_message()); /* the others have begun it, or will */
-        return begun(status, work, out);
+        return begun(est_device_sum_begin(&m->device_sum, m->group, data, count, dtype, &work->far), work, out);
     }
     if (status != EST_OK) return begun(status, work, out);
     return begun(est_all_reduce(m->group, data, count, dtype, EST_REDUCE_OP_SUM, NULL, &work->work), work, out);

@@ -26,7 +26,8 @@ enum {
     ADDRESS,
     PURPOSE,
     TASKS,
-    OPTIONS
+    OPTIONS,
+    SUMS
 };
 
 #define STATUS_MAX 16
@@ -117,6 +118,7 @@ void est_proposal_write(const est_proposal *a, est_wire_writer *out)
     est_wire_put_string(out, PAYLOAD, a->payload);
     est_wire_put_string(out, WHY, a->why);
     est_wire_put_string(out, PURPOSE, a->purpose);
+    est_wire_put_u64(out, SUMS, a->sums);
 }
 
 void est_decision_write(const est_decision *a, est_wire_writer *out)
@@ -130,6 +132,7 @@ void est_decision_write(const est_decision *a, est_wire_writer *out)
         for (int i = 0; i < a->members.n; i++) est_wire_put_string(out, ADDRESS, a->addresses[i]);
         est_wire_put_i64(out, SOURCE, a->source + 1);
         est_wire_put_i64(out, STEP, a->step);
+        est_wire_put_u64(out, SUMS, a->sums);
         est_wire_put_string(out, PAYLOAD, a->payload);
     } else if (a->kind == EST_DECIDED_REFUSAL) {
         est_wire_put_i64(out, STATUS, a->status);
@@ -141,7 +144,7 @@ void est_decision_write(const est_decision *a, est_wire_writer *out)
 
 /* The fields of both messages, as far as they are present. */
 typedef struct fields {
-    uint64_t    version, list, generation;
+    uint64_t    version, list, generation, sums;
     int64_t     number, step, kind, source, status;
     est_numbers members;
     bool        bad_members; /* some are out of range or out of order */
@@ -205,6 +208,7 @@ static est_status read_field(est_wire_reader *r, const est_wire_field *field, in
     case PURPOSE: f->purpose = est_wire_bytes(r, field); break;
     case TASKS: f->tasks = est_wire_bytes(r, field); break;
     case OPTIONS: f->options = est_wire_bytes(r, field); break;
+    case SUMS: f->sums = est_wire_u64(r, field); break;
     default: break;
     }
     return EST_OK;
@@ -247,10 +251,12 @@ static est_status copy_text(est_str text, char **out)
 
 static est_status take_proposal(fields *f, int n_tasks, uint64_t list, est_proposal *out)
 {
-    est_proposal a = {
-        .number = (int)f->number, .terms = { .list = f->list }, .step = f->step, .generation = f->generation
-    };
-    est_status status;
+    est_proposal a = { .number     = (int)f->number,
+                       .terms      = { .list = f->list },
+                       .step       = f->step,
+                       .generation = f->generation,
+                       .sums       = f->sums != 0 };
+    est_status   status;
 
     if (f->number < 0 || f->number > INT_MAX || f->n_addresses != 1 || (f->list == list && f->number >= n_tasks)) {
         return est_fail(EST_DATA_LOSS, "proposal of task %lld with %d addresses; the cluster has %d tasks",
@@ -282,7 +288,8 @@ static est_status take_group(fields *f, int n_tasks, est_decision *out)
                             .members      = f->members,
                             .incarnations = f->incarnations,
                             .source       = (int)f->source - 1,
-                            .step         = f->step };
+                            .step         = f->step,
+                            .sums         = f->sums != 0 };
     est_status   status = EST_OK;
 
     EST_TRY(check_numbers(f, n_tasks));

@@ -123,6 +123,7 @@ static void add_members(const est_round *a, est_decision *out)
             out->step   = proposal->step;
             out->source = out->members.n;
         }
+        out->sums                           = out->sums || proposal->sums;
         out->incarnations[out->members.n]   = a->candidates[i].incarnation;
         out->members.data[out->members.n++] = i;
     }

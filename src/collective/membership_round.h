@@ -15,7 +15,7 @@
 #include "collective/group.h"
 #include "format/wire.h"
 
-#define EST_MEMBERSHIP_VERSION 2
+#define EST_MEMBERSHIP_VERSION 3
 
 /* Methods, beyond those of groups. */
 enum { EST_MEMBERSHIP_PROPOSE = 80, EST_MEMBERSHIP_EXCLUDE, EST_MEMBERSHIP_OVER };
@@ -50,6 +50,7 @@ typedef struct est_proposal {
     char       *address;    /* where this process of the task listens. Never NULL */
     char       *payload;    /* of its last view, if it had one; never NULL */
     char       *purpose;    /* est_membership_options.purpose; never NULL */
+    bool        sums;       /* it has a device that makes sums */
     char       *why;        /* why its last group has failed; "": it has not, or there was none. Never NULL */
 } est_proposal;
 
@@ -73,6 +74,7 @@ typedef struct est_decision {
     char      **addresses;    /* [members.n] */
     int         source;       /* rank: an index of members; -1: nobody has variables */
     int64_t     step;         /* of the source; -1 without one */
+    bool        sums;         /* a member has a device that makes sums */
     char       *payload;      /* never NULL in EST_DECIDED_GROUP */
     est_status  status;
     char       *text;

@@ -60,9 +60,6 @@ static bool open_once(void)
     void *library;
     int   version = 0;
 
-    (void)setenv("NCCL_ALGO", "Ring", 0);
-    (void)setenv("NCCL_PROTO", "Simple", 0);
-    (void)setenv("NCCL_NVLS_ENABLE", "0", 0);
     library = open_file();
     if (library == NULL) {
         snprintf(missing, sizeof missing, "%s", dlerror());
@@ -156,6 +153,7 @@ static est_status sums_make_id(const est_device *device, void *id)
     est_nccl_id made = {};
 
     EST_TRY(open_library());
+    if (id == NULL) return EST_OK;
     EST_TRY(cuda_check(cudaSetDevice(device->number), "be chosen"));
     EST_TRY(nccl_check(nccl_GetUniqueId(&made), "ncclGetUniqueId"));
     memcpy(id, &made, sizeof made);
@@ -238,8 +236,9 @@ static void sums_close(est_sum_group *g)
     delete g;
 }
 
-static est_status join(est_sum_group *g, const void *id, int n, int rank, double secs)
+static est_status join(est_sum_group *g, const void *id, int n, int rank)
 {
+    est_nccl_result result;
     est_nccl_config config = { sizeof config, EST_NCCL_MAGIC, EST_NCCL_OLDEST, 0, INT_MIN, INT_MIN,
                                INT_MIN,       NULL,           INT_MIN };
     est_nccl_id     given;
@@ -247,18 +246,18 @@ static est_status join(est_sum_group *g, const void *id, int n, int rank, double
     memcpy(&given, id, sizeof given);
     EST_TRY(cuda_check(cudaSetDevice(g->device->number), "be chosen"));
     EST_TRY(cuda_check(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "make a stream"));
-    return nccl_check(settle(g, nccl_CommInitRankConfig(&g->comm, n, given, rank, &config), secs),
-                      "ncclCommInitRankConfig");
+    result = nccl_CommInitRankConfig(&g->comm, n, given, rank, &config);
+    return result == EST_NCCL_IN_PROGRESS ? EST_OK : nccl_check(result, "ncclCommInitRankConfig");
 }
 
-static est_status sums_open(const est_device *device, const void *id, int n, int rank, double secs, est_sum_group **out)
+static est_status sums_open(const est_device *device, const void *id, int n, int rank, est_sum_group **out)
 {
     est_sum_group *g = new (std::nothrow) est_sum_group{};
     est_status     status;
 
     if (g == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a group of NCCL");
     g->device = device;
-    status    = join(g, id, n, rank, secs);
+    status    = join(g, id, n, rank);
     if (status != EST_OK) {
         sums_abort(g);
         sums_close(g);
@@ -266,6 +265,18 @@ static est_status sums_open(const est_device *device, const void *id, int n, int
     }
     *out = g;
     return EST_OK;
+}
+
+static est_status sums_opened(est_sum_group *g, double secs, bool *done)
+{
+    std::lock_guard<std::mutex> guard(g->lock);
+    est_nccl_result             result;
+
+    if (g->aborted) return aborted();
+    result = settle(g, EST_NCCL_IN_PROGRESS, secs);
+    if (result == EST_NCCL_IN_PROGRESS) return EST_OK;
+    *done = result == EST_NCCL_SUCCESS;
+    return nccl_check(result, "ncclCommInitRankConfig");
 }
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
@@ -356,12 +367,20 @@ static est_status sums_wait(est_sum_group *g, est_sum_work *work, double secs, b
     }
 }
 
+/* When the plug-in is loaded: at the first sum other threads run, which may read the environment. */
+static void choose_order(void)
+{
+    (void)setenv("NCCL_ALGO", "Ring", 0);
+    (void)setenv("NCCL_PROTO", "Simple", 0);
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 0);
+}
+
 const est_device_sums *est_nccl_sums(const est_plugin_host *functions)
 {
-    static const est_device_sums sums = {
-        "NCCL", sums_make_id, sums_open, sums_close, sums_sum, sums_wait, sums_abort
-    };
+    static const est_device_sums sums = { "NCCL",     sums_make_id, sums_open, sums_opened,
+                                          sums_close, sums_sum,     sums_wait, sums_abort };
 
     host = functions;
+    choose_order();
     return &sums;
 }

@@ -90,12 +90,14 @@ typedef struct est_device_sums {
     const char *name; /* "NCCL" */
 
     /* Opens the library; fails with what is missing. id[EST_SUM_ID_BYTES]: of a new group, which one of its ranks makes
-     * and all open. */
+     * and all open; NULL: makes none. */
     EST_MUST_CHECK est_status (*make_id)(const est_device *device, void *id);
 
-    /* Waits until all n ranks have opened the group, at most so long. */
-    EST_MUST_CHECK est_status (*open)(const est_device *device, const void *id, int n, int rank, double secs,
-                                      est_sum_group **out);
+    /* Begins to open the group, for one of n ranks. */
+    EST_MUST_CHECK est_status (*open)(const est_device *device, const void *id, int n, int rank, est_sum_group **out);
+
+    /* Waits for a while, at most so long; *done: all n ranks have opened it. After a failure: abort, close. */
+    EST_MUST_CHECK est_status (*opened)(est_sum_group *group, double secs, bool *done);
     void (*close)(est_sum_group *group); /* after all works; NULL is fine */
 
     /* Begins to replace `count` elements (F32, F64), in memory of the host, by their sums; `data` is in use until the

@@ -44,15 +44,18 @@ struct est_sum_work {
     int       slot;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static shared_group   *groups;
-static int             n_ids, n_open, n_works, n_sums, fails_rank = -1, refuses_rank = -1;
-static bool            no_library;
+static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static shared_group     *groups;
+static int               n_ids, n_open, n_works, n_sums, fails_rank = -1, refuses_rank = -1, full_rank = -1;
+static bool              no_library;
+static int               stops_rank = -1; /* no group is opened: this rank is stopped meanwhile */
+static est_communicator *stops;
 
 static est_status fake_make_id(const est_device *device, void *id)
 {
     (void)device;
     if (no_library) return est_fail(EST_NOT_FOUND, "there is no library");
+    if (id == NULL) return EST_OK;
     pthread_mutex_lock(&lock);
     memset(id, 0, EST_SUM_ID_BYTES);
     n_ids++;
@@ -61,12 +64,12 @@ static est_status fake_make_id(const est_device *device, void *id)
     return EST_OK;
 }
 
-static est_status fake_open(const est_device *device, const void *id, int n, int rank, double secs, est_sum_group **out)
+static est_status fake_open(const est_device *device, const void *id, int n, int rank, est_sum_group **out)
 {
     est_sum_group *g;
     shared_group  *s;
 
-    (void)device, (void)secs;
+    (void)device;
     if (rank == refuses_rank) return est_fail(EST_UNAVAILABLE, "two ranks use one device");
     g = est_zalloc(sizeof *g);
     pthread_mutex_lock(&lock);
@@ -83,6 +86,16 @@ static est_status fake_open(const est_device *device, const void *id, int n, int
     pthread_mutex_unlock(&lock);
     *g   = (est_sum_group){ .shared = s, .rank = rank };
     *out = g;
+    return EST_OK;
+}
+
+static est_status fake_opened(est_sum_group *g, double secs, bool *done)
+{
+    if (g->rank == stops_rank) stops->ops->abort(stops, "a stop was asked for");
+    pthread_mutex_lock(&lock);
+    *done = stops_rank < 0 && g->shared->joined == g->shared->n;
+    pthread_mutex_unlock(&lock);
+    if (!*done) est_sleep_ns(est_secs_to_ns(secs) / 20);
     return EST_OK;
 }
 
@@ -109,8 +122,10 @@ static double element(const est_sum_work *w, size_t i)
 
 static est_status fake_sum(est_sum_group *g, void *data, size_t count, est_dtype dtype, est_sum_work **out)
 {
-    est_sum_work *w = est_zalloc(sizeof *w);
+    est_sum_work *w;
 
+    if (g->rank == full_rank) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory left on the device");
+    w  = est_zalloc(sizeof *w);
     *w = (est_sum_work){ data, count, dtype, g->n_begun++ % 4 };
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < count; i++) g->shared->sums[w->slot][i] += element(w, i);
@@ -170,10 +185,9 @@ static void fake_abort(est_sum_group *g)
     pthread_mutex_unlock(&lock);
 }
 
-static const est_device_sums fake_sums = {
-    "FAKE", fake_make_id, fake_open, fake_close, fake_sum, fake_wait, fake_abort
-};
-static est_device fake;
+static const est_device_sums fake_sums = { "FAKE",     fake_make_id, fake_open, fake_opened,
+                                           fake_close, fake_sum,     fake_wait, fake_abort };
+static est_device            fake;
 
 /* --- crews -------------------------------------------------------------------------------------------------------- */
 
@@ -193,8 +207,8 @@ static void begin(crew *c, int n, est_communication communication)
         assert_non_null(device);
     }
     no_library = false;
-    fails_rank = refuses_rank = -1;
-    n_sums                    = 0;
+    fails_rank = refuses_rank = full_rank = stops_rank = -1;
+    n_sums = n_ids = 0;
     log_keep(EST_LOG_INFO);
     crew_make(c, n, &(est_membership_options){ .device_sums = true, .device = device, .communication = communication });
     crew_start_all(c);
@@ -255,6 +269,7 @@ TEST(devices_sum)
     for (int i = 0; i < 2; i++) { /* the second time in another group */
         sum_all(&c);
         assert_true(has_nccl() || n_sums == (i + 1) * 2 * RANKS); /* the small one went by the host */
+        assert_true(has_nccl() || n_ids == i + 1);
     }
     log_expect(has_nccl() ? "info Gradients of 3 workers are summed by NCCL"
                           : "info Gradients of 3 workers are summed by FAKE");
@@ -277,19 +292,30 @@ TEST(no_library)
     }
 }
 
-/* What one has opened is closed; the next group tries again. */
+static void wait_shortly(crew_member *m)
+{
+    m->membership->device_sum.open_ns = EST_NS_PER_SEC / 10; /* which those pass that one keeps waiting */
+}
+
+/* What the others have opened is closed; the one is not asked again. */
 TEST(one_cannot)
 {
     crew c;
 
     if (has_nccl()) skip();
     begin(&c, RANKS, EST_COMMUNICATION_AUTO);
+    crew_run(&c, CREW_ALL, wait_shortly, NULL);
     refuses_rank = 1;
     sum_all(&c);
     assert_int_equal(n_sums, 0);
     assert_int_equal(n_open, 0);
     log_expect("rank 1 says: FAKE: two ranks use one device");
     refuses_rank = -1;
+    sum_all(&c);
+    assert_int_equal(n_sums, 0);
+    assert_int_equal(log_count(EST_LOG_INFO, "rank 1 says: FAKE has failed before"), RANKS);
+    crew_stop(&c, 1);
+    crew_start(&c, 1); /* another process: the others had only waited for the first */
     sum_all(&c);
     assert_true(n_sums > 0);
     end(&c);
@@ -311,6 +337,29 @@ TEST(no_device)
     end(&c);
 }
 
+static void count_operations(crew_member *m)
+{
+    uint64_t begun = est_group_operations(m->view.group);
+
+    if (begun != 3) crew_fail(m, "%d operations for 3 sums", (int)begun);
+}
+
+/* Workers that have said so when they joined exchange nothing for it. */
+TEST(no_devices)
+{
+    crew c;
+
+    if (has_nccl()) skip();
+    begin(&c, RANKS, EST_COMMUNICATION_AUTO);
+    for (int i = 0; i < RANKS; i++) crew_stop(&c, i);
+    c.options.device = NULL;
+    crew_start_all(&c);
+    sum_all(&c);
+    crew_run(&c, CREW_ALL, count_operations, NULL);
+    assert_int_equal(log_count(EST_LOG_INFO, "The host sums gradients"), 0);
+    end(&c);
+}
+
 /* Begins two sums, if the group has not failed by then; what has begun is waited for. */
 static void expect_abort(crew_member *m)
 {
@@ -327,6 +376,45 @@ static void expect_abort(crew_member *m)
         crew_expect(m, begun[i] == EST_OK ? p->ops->wait(p, work[i]) : begun[i], EST_ABORTED, m->arg);
         est_free(a[i]);
     }
+}
+
+static void expect_stop(crew_member *m)
+{
+    if (m->number == stops_rank) stops = m->view.communicator;
+    expect_abort(m);
+}
+
+/* Those that open the library's group notice that theirs has failed, and the group after it sums. */
+TEST(stopped_while_opening)
+{
+    crew c;
+
+    if (has_nccl()) skip();
+    begin(&c, RANKS, EST_COMMUNICATION_AUTO);
+    crew_run(&c, CREW_ALL, join_view, NULL);
+    for (int i = 0; i < RANKS; i++) c.members[i].membership->device_sum.open_ns = INT64_MAX;
+    stops_rank = 1;
+    crew_run(&c, CREW_ALL, expect_stop, "a stop was asked for");
+    stops_rank = -1;
+    sum_all(&c);
+    assert_true(n_sums > 0);
+    end(&c);
+}
+
+/* A rank whose library fails waits for the others with the deadline of the group of ranks: they are done by then. */
+TEST(open_time)
+{
+    crew c;
+
+    if (has_nccl()) skip();
+    begin(&c, 2, EST_COMMUNICATION_AUTO);
+    for (int i = 0; i < 2; i++) {
+        crew_stop(&c, 0);
+        c.options.deadline_secs = i == 0 ? -1 : 10;
+        crew_start(&c, 0);
+        assert_int_equal(c.members[0].membership->device_sum.open_ns, (i == 0 ? 60 : 5) * EST_NS_PER_SEC);
+    }
+    end(&c);
 }
 
 /* Those that wait for a rank that has gone fail as by the host, and the group after it sums again. */
@@ -356,6 +444,24 @@ TEST(library_fails)
     crew_run(&c, CREW_ALL, expect_abort, "the link of the device is down");
     fails_rank = -1;
     n_sums     = 0;
+    sum_all(&c);
+    assert_int_equal(n_sums, 0);
+    log_expect("rank 2 says: FAKE has failed before");
+    end(&c);
+}
+
+/* The same of one that cannot begin a sum: the rank joins again, and does not end. */
+TEST(sum_cannot_begin)
+{
+    crew c;
+
+    if (has_nccl()) skip();
+    begin(&c, RANKS, EST_COMMUNICATION_AUTO);
+    crew_run(&c, CREW_ALL, join_view, NULL);
+    full_rank = 2;
+    crew_run(&c, CREW_ALL, expect_abort, "no memory left on the device");
+    full_rank = -1;
+    n_sums    = 0;
     sum_all(&c);
     assert_int_equal(n_sums, 0);
     log_expect("rank 2 says: FAKE has failed before");

@@ -132,6 +132,7 @@ static void play(const scene *s)
         arrivals[i] = (est_proposal){ .number     = i,
                                       .step       = t->step,
                                       .generation = t->generation,
+                                      .sums       = i == N - 1,
                                       .members    = numbers_of(t->last, memory[i]),
                                       .address    = (char *)(uintptr_t)addresses[i],
                                       .payload    = (char *)(uintptr_t)words[i] };
@@ -148,6 +149,7 @@ static void play(const scene *s)
         if (got.source != s->source || got.step != s->step || got.generation != s->generation ||
             got.members.n != members.n || memcmp(got.members.data, want, sizeof *want * (size_t)members.n) != 0)
             fail_msg("%s: source %d of %d", s->what, got.source, got.members.n);
+        assert_int_equal(got.sums, members.data[members.n - 1] == N - 1);
         assert_string_equal(got.payload, words[speaker(s, members)]);
         for (int i = 0; i < got.members.n; i++) {
             assert_int_equal(got.incarnations[i], 100 + members.data[i]);
@@ -189,6 +191,7 @@ static est_proposal proposal    = { .number     = 2,
                                                     .options = (char[]){ "max_steps=100\nelastic=no\n" } },
                                     .step       = -1,
                                     .generation = 12,
+                                    .sums       = true,
                                     .members    = { members, 2 },
                                     .address    = (char[]){ "there:1" },
                                     .payload    = (char[]){ "seed 7" },
@@ -200,6 +203,7 @@ static est_decision decision    = { .kind         = EST_DECIDED_GROUP,
                                     .incarnations = starts,
                                     .addresses    = addresses,
                                     .source       = 1,
+                                    .sums         = true,
                                     .step         = 500,
                                     .payload      = (char[]){ "seed 7" } };
 
@@ -234,7 +238,7 @@ TEST(messages)
 
     assert_ok(copy_proposal(&proposal, &a));
     assert_true(a.number == 2 && a.terms.list == proposal.terms.list && a.step == -1 && a.generation == 12 &&
-                a.members.n == 2);
+                a.members.n == 2 && a.sums);
     assert_memory_equal(a.members.data, members, sizeof members);
     assert_string_equal(a.address, "there:1");
     assert_string_equal(a.payload, "seed 7");
@@ -244,7 +248,7 @@ TEST(messages)
 
     assert_ok(copy_decision(&decision, &b));
     assert_true(b.kind == EST_DECIDED_GROUP && b.generation == 13 && b.source == 1 && b.step == 500 &&
-                b.members.n == 2);
+                b.members.n == 2 && b.sums);
     assert_memory_equal(b.incarnations, starts, sizeof starts);
     assert_string_equal(b.addresses[1], "there:2");
     assert_int_equal(est_decision_rank(&b, 3, UINT64_MAX), 1);
