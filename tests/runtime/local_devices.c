@@ -7,6 +7,7 @@
 
 #include "device/devices.h"
 #include "estoc/estoc.h"
+#include "ops/ops.h"
 #include "runtime/session.h"
 #include "support/far_device.h"
 #include "support/log_test.h"
@@ -503,6 +504,70 @@ TEST(no_copies)
 
     assert_int_equal(variable(c.session, "w")->n_copies, 0);
     free_copied(&c);
+}
+
+static void assert_value(est_session *session, const char *name, float expected)
+{
+    est_tensor *value;
+
+    assert_ok(est_session_read(session, name, &value));
+    assert_true(((const float *)est_tensor_data(value))[0] == expected);
+    est_tensor_free(value);
+}
+
+/* A momentum of something that has it to itself is not on several devices either, or both would be updated twice. */
+TEST(variables_of_one_update_are_alike)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     w, clip, train;
+
+    assert_ok(est_graph_create(1, &g));
+    est_graph_device(g, "/device:GPU:*");
+    w = est_weight(g, "w", EST_SHAPE(3), EST_WEIGHT(.initializer = est_init_constant(2)));
+    est_graph_device(g, "/device:GPU:0");
+    clip = est_assign(w, est_minimum(est_read_variable(w), est_scalar(g, EST_F32, 8)));
+    est_graph_device(g, "/device:GPU:*");
+    train = est_minimize(est_momentum(0.25, EST_MOMENTUM(.momentum = 0.5)), est_sum(est_read_variable(w)), NULL);
+    est_graph_device(g, NULL);
+    assert_ok(est_graph_status(g));
+    assert_ok(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &s));
+    assert_ok(est_session_init(s));
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL));
+    assert_value(s, "w", 1.75f);
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(clip), NULL));
+    assert_value(s, "w", 1.75f);
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+/* The graph grows by slots that cannot be as their variable is, which is on both devices. */
+TEST(variables_of_one_update_that_are_not_alike)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     w, m, one, train;
+
+    assert_ok(est_graph_create(1, &g));
+    est_graph_device(g, "/device:GPU:*");
+    w = est_weight(g, "w", EST_SHAPE(3), NULL);
+    assert_ok(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &s));
+    assert_ok(est_session_init(s));
+    assert_equal_copies(s, "w", 0);
+    est_graph_device(g, "/device:GPU:0");
+    m = est_weight(g, "m", EST_SHAPE(3), NULL);
+    est_graph_device(g, NULL);
+    one   = est_scalar(g, EST_F32, 1);
+    train = est_build(g, &est_op_apply_momentum, EST_NODES(w, m, one, est_read_variable(w), one),
+                      EST_ATTRS(est_attr_type("T", EST_F32)));
+    assert_ok(est_graph_status(g));
+    assert_ok(est_session_init(s));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL), EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "which was made on several; pin both alike"));
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
 }
 
 TEST(copy_of_a_name_that_is_taken)
