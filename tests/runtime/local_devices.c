@@ -379,6 +379,25 @@ TEST(variable_moves_to_the_host)
     assert_nothing_left();
 }
 
+/* --- a device that fails when it is told to ----------------------------------------------------------------------- */
+
+static est_device      second; /* GPU:1 */
+static est_device_runs second_runs;
+static int             replays_left = -1; /* the replay after so many fails; below 0: none does */
+static bool            copy_in_fails;     /* after a part of the value */
+
+static est_status replay_or_fail(est_queue *queue, est_recording *recording)
+{
+    if (replays_left >= 0 && replays_left-- == 0) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a replay");
+    return est_far_devices[1]->runs->replay(queue, recording);
+}
+
+static est_status copy_in_or_fail(const est_device *device, void *to, const void *from, size_t bytes)
+{
+    assert_ok(est_far_devices[1]->copy_in(device, to, from, copy_in_fails ? bytes / 2 : bytes));
+    return copy_in_fails ? est_fail(EST_INTERNAL, "copy_in was told to fail") : EST_OK;
+}
+
 /* --- variables on several devices --------------------------------------------------------------------------------- */
 
 typedef struct copied {
@@ -493,6 +512,34 @@ TEST(copies)
                               EST_NO_NODES, y));
     assert_true(((const float *)est_tensor_data(y[1]))[0] == 4);
     for (int i = 0; i < 2; i++) est_tensor_free(y[i]);
+    est_tensor_free(value);
+    free_copied(&c);
+}
+
+/* The first device has made its update when the second cannot begin: from the next step on they are equal again. */
+TEST(copies_after_a_failure)
+{
+    copied      c = make_copied("/device:GPU:*");
+    est_step   *step;
+    est_tensor *x, *value;
+
+    assert_ok(est_session_prepare(c.session, EST_NODES(c.x[0], c.x[1]), EST_NO_NODES, EST_NODES(c.train), &step));
+    train_copied(&c, step, 0.25f, 0.5f);
+    assert_ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ 0.5f, 0.25f, 1 }, &x));
+    replays_left = 1;
+    assert_int_equal(est_step_run(step, (const est_tensor *const[]){ x, x }), EST_RESOURCE_EXHAUSTED);
+    assert_int_equal(replays_left, -1);
+    copy_in_fails = true; /* while they are made equal */
+    assert_int_equal(est_step_run(step, (const est_tensor *const[]){ x, x }), EST_INTERNAL);
+    copy_in_fails = false;
+    train_copied(&c, step, 0.25f, 0.5f);
+
+    assert_ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ 4, 5, 6 }, &value));
+    copy_in_fails = true;
+    assert_int_equal(est_session_write(c.session, "w", value), EST_INTERNAL);
+    copy_in_fails = false;
+    train_copied(&c, step, 0.25f, 0.5f);
+    est_tensor_free(x);
     est_tensor_free(value);
     free_copied(&c);
 }
@@ -617,9 +664,14 @@ TEST(copies_move_to_the_host)
 
 int main(void)
 {
-    limited         = *est_far_devices[0];
-    limited.number  = 2;
-    limited.kernels = all_but_adagrad;
-    est_devices_use((const est_device *const[]){ est_far_devices[0], est_far_devices[1], &limited }, 3);
+    limited            = *est_far_devices[0];
+    limited.number     = 2;
+    limited.kernels    = all_but_adagrad;
+    second             = *est_far_devices[1];
+    second_runs        = *second.runs;
+    second.runs        = &second_runs;
+    second.copy_in     = copy_in_or_fail;
+    second_runs.replay = replay_or_fail;
+    est_devices_use((const est_device *const[]){ est_far_devices[0], &second, &limited }, 3);
     return est_test_run(NULL, NULL);
 }
