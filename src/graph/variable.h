@@ -56,6 +56,7 @@ struct est_var {
      * (runtime/copies.c). What is written to the variable is written to them. */
     est_var **copies; /* [n_copies] */
     int       n_copies;
+    bool      stale; /* its copies may differ from it: a step or a write has failed midway */
 };
 
 static inline est_var *est_call_variable(const est_call *c, int input)

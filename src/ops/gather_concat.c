@@ -9,6 +9,7 @@
  *   EstPadRows       a matrix with rows of zeros at its end
  *   EstFirstRows     a matrix without its last rows, in its own memory
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "cuda/launchers.h"
@@ -20,15 +21,24 @@
 
 /* --- EstGatherConcat ---------------------------------------------------------------------------------------------- */
 
+/* A lookup has as many rows as indices, a part its own. */
 static est_status join_infer(est_infer *c)
 {
-    int     n    = est_node_ints(c->node, "Tlookups").n / 2;
-    int64_t rows = -1;
+    int       n     = est_node_ints(c->node, "Tlookups").n / 2;
+    est_shape whole = EST_SHAPE(-1);
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
     for (int i = 1; i < c->n_in; i += i < 2 * n - 1 ? 2 : 1) {
-        if (rows < 0) rows = est_infer_dim(&c->in[i], 0);
+        est_shape rows;
+
+        EST_TRY(est_infer_rank(c, i, i < 2 * n ? 1 : 2));
+        rows = EST_SHAPE(est_infer_dim(&c->in[i], 0));
+        if (est_infer_merge(&rows, &whole, &whole) != EST_OK) {
+            return est_fail(EST_INVALID_ARGUMENT, "input %d has rows %s, those before it %s", i,
+                            est_shape_text(&rows, a), est_shape_text(&whole, b));
+        }
     }
-    c->out[0] = EST_SHAPE(rows, est_node_int(c->node, "width"));
+    c->out[0] = EST_SHAPE(whole.dim[0], est_node_int(c->node, "width"));
     return EST_OK;
 }
 
@@ -94,10 +104,20 @@ const est_op est_op_gather_concat = {
 
 static est_status slice_infer(est_infer *c)
 {
-    int64_t n = est_infer_dim(&c->in[1], 0);
+    int64_t n = est_infer_dim(&c->in[1], 0), rows = est_infer_dim(&c->in[0], 0), width = est_infer_dim(&c->in[0], 1);
+    int64_t column = est_node_int(c->node, "column"), columns = est_node_int(c->node, "columns");
 
-    if (n < 0) n = est_infer_dim(&c->in[0], 0);
-    c->out[0] = EST_SHAPE(est_infer_at_most(c, n), est_node_int(c->node, "columns"));
+    EST_TRY(est_infer_rank(c, 0, 2));
+    EST_TRY(est_infer_rank(c, 1, 1));
+    if (n >= 0 && rows >= 0 && n != rows) {
+        return est_fail(EST_INVALID_ARGUMENT, "%" PRId64 " rows of values for %" PRId64 " indices", rows, n);
+    }
+    if (width >= 0 && column + columns > width) {
+        return est_fail(EST_INVALID_ARGUMENT, "columns %" PRId64 " to %" PRId64 " of a matrix that has %" PRId64,
+                        column, column + columns - 1, width);
+    }
+    if (n < 0) n = rows;
+    c->out[0] = EST_SHAPE(est_infer_at_most(c, n), columns);
     c->out[1] = EST_SHAPE(est_infer_at_most(c, n));
     return EST_OK;
 }

@@ -158,8 +158,25 @@ static est_status make_on(copying *c, int32_t device, int32_t id)
 
 /* --- the pass ----------------------------------------------------------------------------------------------------- */
 
+/* Of variables with and without copies those without would be updated once for each copy. Those of a graph are made
+ * alike (runtime/device_place.c), but not with others that were in the store before. */
+static est_status check_alike(const copying *c, const est_node_def *def, const est_var *var)
+{
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        const est_node_def *handle = est_graph_node(c->graph, def->in[i].node);
+
+        if ((def->op->writes & 1u << i) == 0 || copied_variable(c, handle->id) != NULL) continue;
+        return est_fail(EST_UNIMPLEMENTED,
+                        "'%s' (%s) updates variable '%s', which is on one device, together with '%s', which was made "
+                        "on several; pin both alike",
+                        def->name, def->op->name, est_node_string(handle, "shared_name"), var->name);
+    }
+    return EST_OK;
+}
+
 static est_status write_copies(copying *c, int32_t id, const est_var *var)
 {
+    EST_TRY(check_alike(c, est_graph_node(c->graph, id), var));
     for (int i = 0; i < var->n_copies; i++) {
         EST_TRY(make_on(c, est_device_number(c->choice, var->copies[i]->device), id));
     }

@@ -245,27 +245,66 @@ static est_status find_first_handles(variables *v)
     return status;
 }
 
+/* Marks all variables that the operation writes, but for their first values, as single; false: they were, or are in
+ * the store, which has made them so or not. */
+static bool make_single(const variables *v, const est_node_def *def)
+{
+    bool changed = false;
+
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        const est_node_def *handle = est_graph_node(v->graph, def->in[i].node);
+        bool               *single = &v->single[v->first[handle->id]];
+
+        if ((def->op->writes & 1u << i) == 0 || est_graph_initializer(v->graph, handle->id).id == def->id || *single ||
+            est_store_find(v->store, est_node_string(handle, "shared_name")) != NULL) {
+            continue;
+        }
+        *single = changed = true;
+    }
+    return changed;
+}
+
+/* Whether the operation writes a variable that has no copies. */
+static bool writes_single(const variables *v, const est_node_def *def)
+{
+    for (int32_t i = 0; i < def->n_in && i < 32; i++) {
+        if ((def->op->writes & 1u << i) != 0 && v->single[v->first[def->in[i].node]]) return true;
+    }
+    return false;
+}
+
 /* A variable that is pinned to any device of a kind has a copy on each, unless it is local (each replica would add to
- * the state of a metric by itself) or something that is pinned to one of them writes it, but for its first value. */
+ * the state of a metric by itself), or something that is pinned to one of them writes it, but for its first value, or
+ * something writes it together with one that has none: an update is run for all copies of what it writes. */
 static void find_single(const variables *v)
 {
     est_nodes local = est_graph_collection(v->graph, "local_variables");
+    bool      again = true;
 
-    for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
-        const est_node_def *def = est_graph_node(v->graph, id);
-
-        if (def->op->source == EST_SOURCE_VARIABLE && v->first[id] == id) v->single[id] = !est_device_is_any(def);
-    }
     for (int i = 0; i < local.n; i++) v->single[v->first[local.data[i].id]] = true;
     for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
         const est_node_def *def = est_graph_node(v->graph, id);
+        const est_var      *var;
 
-        if (def->op->writes == 0 || !is_pinned(def) || est_device_is_any(def)) continue;
-        for (int32_t i = 0; i < def->n_in && i < 32; i++) {
-            int32_t handle = def->in[i].node;
+        if (def->op->source != EST_SOURCE_VARIABLE || v->first[id] != id) continue;
+        var = est_store_find(v->store, est_node_string(def, "shared_name"));
+        if (var != NULL) {
+            v->single[id] = var->n_copies == 0;
+        } else if (!est_device_is_any(def)) {
+            v->single[id] = true;
+        }
+    }
+    for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
+        const est_node_def *def = est_graph_node(v->graph, id);
 
-            if ((def->op->writes & 1u << i) == 0 || est_graph_initializer(v->graph, handle).id == id) continue;
-            v->single[v->first[handle]] = true;
+        if (is_pinned(def) && !est_device_is_any(def)) (void)make_single(v, def);
+    }
+    while (again) {
+        again = false;
+        for (int32_t id = 0; id < est_graph_size(v->graph); id++) {
+            const est_node_def *def = est_graph_node(v->graph, id);
+
+            again = (writes_single(v, def) && make_single(v, def)) || again;
         }
     }
 }

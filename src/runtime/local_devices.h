@@ -18,9 +18,10 @@
  *       shapes; those that follow from shapes, as Shape, are known where they are used. Sparse gradients, which shrink
  *       where ids occur twice, are padded instead, if nothing but updates on the device takes them.
  *   D4  A variable that is pinned to any device of a kind, "/device:GPU:*", as the mirrored strategy has it, is on all
- *       of the session's: on the first, and with copies on the others, which are equal after every step. Who runs on a
- *       device reads the copy there, and what writes the variable is run for each copy with the same values
- *       (runtime/copies.c). An operation that is pinned so runs on each device that needs its result. */
+ *       of the session's: on the first, and with copies on the others, which are equal after every step; after one
+ *       that has failed they are filled from the first before the next. Who runs on a device reads the copy there, and
+ *       what writes the variable is run for each copy with the same values (runtime/copies.c). An operation that is
+ *       pinned so runs on each device that needs its result. What one operation writes has copies, or none of it. */
 #ifndef EST_RUNTIME_LOCAL_DEVICES_H
 #define EST_RUNTIME_LOCAL_DEVICES_H
 

@@ -417,6 +417,15 @@ static est_status complete_step(const est_step *step)
     return remote->ops->complete(remote);
 }
 
+/* Whether devices may have made a part of the updates of a run that has failed. */
+static bool writes_on_devices(const est_plan *plan)
+{
+    for (int i = 0; i < plan->n_parts; i++) {
+        if (plan->parts[i].writes) return true;
+    }
+    return false;
+}
+
 /* Failures while abandoning the run are not the reason. */
 static est_status fail_run(const est_session *s, const est_plan *plan, est_status status)
 {
@@ -425,6 +434,7 @@ static est_status fail_run(const est_session *s, const est_plan *plan, est_statu
     est_error_take(status, &error);
     if (s->options.remote != NULL) s->options.remote->ops->abandon(s->options.remote);
     if (plan->devices != NULL) est_local_devices_abandon(plan->devices);
+    if (writes_on_devices(plan)) est_store_spoil_copies(s->store);
     est_exchange_abandon(plan->exchange, error.message);
     return est_graph_locate_error(s->graph, est_error_raise(&error));
 }
@@ -465,6 +475,7 @@ est_status est_step_run(est_step *step, const est_tensor *const *feeds)
     est_status   status;
 
     if (s->flights != NULL) EST_TRY(begin_run(s, step->plan));
+    if (step->plan->devices != NULL) EST_TRY(est_store_renew_copies(s->store));
     EST_TRY(fill_tables(s, step->plan));
     EST_TRY(take_turn(step));
     status = est_plan_run(step->plan, feeds, next_seed(s));
@@ -484,6 +495,7 @@ est_status est_step_start(est_step *step, const est_tensor *const *feeds)
     if (step->plan->ahead == NULL || est_trace_is_on(step->plan->trace) || (feeds == NULL && step->key.n_feeds > 0)) {
         return est_step_run(step, feeds);
     }
+    EST_TRY(est_store_renew_copies(s->store));
     EST_TRY(fill_tables(s, step->plan));
     status = est_flights_run(s->flights, step->plan, feeds, s->n_runs, next_seed(s));
     if (status == EST_OK) {

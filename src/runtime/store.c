@@ -255,6 +255,7 @@ static void drop_copies(est_store *store, est_var *var)
         (void)est_map_remove(&store->by_name, copy->name);
         free_var(copy);
     }
+    var->stale = false;
 }
 
 est_status est_store_add_copies(est_store *store, const est_node_def *handle, const est_device *const *devices, int n)
@@ -411,14 +412,46 @@ est_status est_var_get(const est_var *var, est_pool *pool, int64_t first, int64_
 
 est_status est_var_put(est_var *var, int64_t first, int64_t n, const void *from)
 {
-    size_t size = est_dtype_size(var->value.dtype);
+    size_t size  = est_dtype_size(var->value.dtype);
+    bool   stale = var->stale;
 
+    var->stale = var->n_copies > 0;
     for (int i = 0; i < var->n_copies; i++) {
         EST_TRY(est_var_put(var->copies[i], first, n, from));
         var->copies[i]->initialized = true; /* as the variable is, or it is not used */
     }
     var->blank = false;
-    return var->device->copy_in(var->device, (char *)var->value.data + (size_t)first * size, from, (size_t)n * size);
+    EST_TRY(var->device->copy_in(var->device, (char *)var->value.data + (size_t)first * size, from, (size_t)n * size));
+    var->stale = stale;
+    return EST_OK;
+}
+
+void est_store_spoil_copies(est_store *store)
+{
+    for (int i = 0; i < store->n; i++) store->vars[i]->stale = store->vars[i]->n_copies > 0;
+}
+
+static est_status renew_copies(est_var *var)
+{
+    void      *value  = est_alloc(value_bytes(&var->value));
+    est_status status = value != NULL ? est_var_get(var, NULL, 0, var->value.count, value) : est_no_memory();
+
+    for (int i = 0; i < var->n_copies && status == EST_OK; i++) {
+        status                      = est_var_put(var->copies[i], 0, var->value.count, value);
+        var->copies[i]->initialized = var->initialized;
+    }
+    est_free(value);
+    if (status != EST_OK) return est_fail_context(status, "copies of variable '%s' after a failure", var->name);
+    var->stale = false;
+    return EST_OK;
+}
+
+est_status est_store_renew_copies(est_store *store)
+{
+    for (int i = 0; i < store->n; i++) {
+        if (store->vars[i]->stale) EST_TRY(renew_copies(store->vars[i]));
+    }
+    return EST_OK;
 }
 
 /* --- rows for keys ------------------------------------------------------------------------------------------------ */

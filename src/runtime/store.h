@@ -35,6 +35,11 @@ EST_MUST_CHECK est_status est_store_move_here(est_store *store, est_var *var);
 EST_MUST_CHECK est_status est_store_add_copies(est_store *store, const est_node_def *handle,
                                                const est_device *const *devices, int n);
 
+/* After a step that writes variables has failed: their copies may differ. Before the next one: makes copies that may
+ * differ what their variables are; no step is under way. */
+void                      est_store_spoil_copies(est_store *store);
+EST_MUST_CHECK est_status est_store_renew_copies(est_store *store);
+
 /* The variable of a handle, which may be one with rows for keys. */
 EST_MUST_CHECK est_status est_store_variable(est_store *store, const est_node_def *handle, est_var **out);
 

@@ -7,6 +7,7 @@
 
 #include "device/devices.h"
 #include "estoc/estoc.h"
+#include "ops/ops.h"
 #include "runtime/session.h"
 #include "support/far_device.h"
 #include "support/log_test.h"
@@ -378,6 +379,25 @@ TEST(variable_moves_to_the_host)
     assert_nothing_left();
 }
 
+/* --- a device that fails when it is told to ----------------------------------------------------------------------- */
+
+static est_device      second; /* GPU:1 */
+static est_device_runs second_runs;
+static int             replays_left = -1; /* the replay after so many fails; below 0: none does */
+static bool            copy_in_fails;     /* after a part of the value */
+
+static est_status replay_or_fail(est_queue *queue, est_recording *recording)
+{
+    if (replays_left >= 0 && replays_left-- == 0) return est_fail(EST_RESOURCE_EXHAUSTED, "no memory for a replay");
+    return est_far_devices[1]->runs->replay(queue, recording);
+}
+
+static est_status copy_in_or_fail(const est_device *device, void *to, const void *from, size_t bytes)
+{
+    assert_ok(est_far_devices[1]->copy_in(device, to, from, copy_in_fails ? bytes / 2 : bytes));
+    return copy_in_fails ? est_fail(EST_INTERNAL, "copy_in was told to fail") : EST_OK;
+}
+
 /* --- variables on several devices --------------------------------------------------------------------------------- */
 
 typedef struct copied {
@@ -496,6 +516,34 @@ TEST(copies)
     free_copied(&c);
 }
 
+/* The first device has made its update when the second cannot begin: from the next step on they are equal again. */
+TEST(copies_after_a_failure)
+{
+    copied      c = make_copied("/device:GPU:*");
+    est_step   *step;
+    est_tensor *x, *value;
+
+    assert_ok(est_session_prepare(c.session, EST_NODES(c.x[0], c.x[1]), EST_NO_NODES, EST_NODES(c.train), &step));
+    train_copied(&c, step, 0.25f, 0.5f);
+    assert_ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ 0.5f, 0.25f, 1 }, &x));
+    replays_left = 1;
+    assert_int_equal(est_step_run(step, (const est_tensor *const[]){ x, x }), EST_RESOURCE_EXHAUSTED);
+    assert_int_equal(replays_left, -1);
+    copy_in_fails = true; /* while they are made equal */
+    assert_int_equal(est_step_run(step, (const est_tensor *const[]){ x, x }), EST_INTERNAL);
+    copy_in_fails = false;
+    train_copied(&c, step, 0.25f, 0.5f);
+
+    assert_ok(est_tensor_f32(EST_SHAPE(3), (const float[]){ 4, 5, 6 }, &value));
+    copy_in_fails = true;
+    assert_int_equal(est_session_write(c.session, "w", value), EST_INTERNAL);
+    copy_in_fails = false;
+    train_copied(&c, step, 0.25f, 0.5f);
+    est_tensor_free(x);
+    est_tensor_free(value);
+    free_copied(&c);
+}
+
 /* What is pinned to one device and writes a variable has it to itself. */
 TEST(no_copies)
 {
@@ -503,6 +551,70 @@ TEST(no_copies)
 
     assert_int_equal(variable(c.session, "w")->n_copies, 0);
     free_copied(&c);
+}
+
+static void assert_value(est_session *session, const char *name, float expected)
+{
+    est_tensor *value;
+
+    assert_ok(est_session_read(session, name, &value));
+    assert_true(((const float *)est_tensor_data(value))[0] == expected);
+    est_tensor_free(value);
+}
+
+/* A momentum of something that has it to itself is not on several devices either, or both would be updated twice. */
+TEST(variables_of_one_update_are_alike)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     w, clip, train;
+
+    assert_ok(est_graph_create(1, &g));
+    est_graph_device(g, "/device:GPU:*");
+    w = est_weight(g, "w", EST_SHAPE(3), EST_WEIGHT(.initializer = est_init_constant(2)));
+    est_graph_device(g, "/device:GPU:0");
+    clip = est_assign(w, est_minimum(est_read_variable(w), est_scalar(g, EST_F32, 8)));
+    est_graph_device(g, "/device:GPU:*");
+    train = est_minimize(est_momentum(0.25, EST_MOMENTUM(.momentum = 0.5)), est_sum(est_read_variable(w)), NULL);
+    est_graph_device(g, NULL);
+    assert_ok(est_graph_status(g));
+    assert_ok(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &s));
+    assert_ok(est_session_init(s));
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL));
+    assert_value(s, "w", 1.75f);
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(clip), NULL));
+    assert_value(s, "w", 1.75f);
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
+}
+
+/* The graph grows by slots that cannot be as their variable is, which is on both devices. */
+TEST(variables_of_one_update_that_are_not_alike)
+{
+    est_graph   *g;
+    est_session *s;
+    est_node     w, m, one, train;
+
+    assert_ok(est_graph_create(1, &g));
+    est_graph_device(g, "/device:GPU:*");
+    w = est_weight(g, "w", EST_SHAPE(3), NULL);
+    assert_ok(est_session_create(g, EST_SESSION(.devices = EST_STRINGS("/gpu:0", "/gpu:1")), &s));
+    assert_ok(est_session_init(s));
+    assert_equal_copies(s, "w", 0);
+    est_graph_device(g, "/device:GPU:0");
+    m = est_weight(g, "m", EST_SHAPE(3), NULL);
+    est_graph_device(g, NULL);
+    one   = est_scalar(g, EST_F32, 1);
+    train = est_build(g, &est_op_apply_momentum, EST_NODES(w, m, one, est_read_variable(w), one),
+                      EST_ATTRS(est_attr_type("T", EST_F32)));
+    assert_ok(est_graph_status(g));
+    assert_ok(est_session_init(s));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(train), NULL), EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "which was made on several; pin both alike"));
+    est_session_free(s);
+    est_graph_free(g);
+    assert_nothing_left();
 }
 
 TEST(copy_of_a_name_that_is_taken)
@@ -552,9 +664,14 @@ TEST(copies_move_to_the_host)
 
 int main(void)
 {
-    limited         = *est_far_devices[0];
-    limited.number  = 2;
-    limited.kernels = all_but_adagrad;
-    est_devices_use((const est_device *const[]){ est_far_devices[0], est_far_devices[1], &limited }, 3);
+    limited            = *est_far_devices[0];
+    limited.number     = 2;
+    limited.kernels    = all_but_adagrad;
+    second             = *est_far_devices[1];
+    second_runs        = *second.runs;
+    second.runs        = &second_runs;
+    second.copy_in     = copy_in_or_fail;
+    second_runs.replay = replay_or_fail;
+    est_devices_use((const est_device *const[]){ est_far_devices[0], &second, &limited }, 3);
     return est_test_run(NULL, NULL);
 }
