@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html as _html
 import json as _json
+import logging as _logging
 import os as _os
 import re as _re
 import shutil as _shutil
@@ -98,12 +99,16 @@ class _Fit:
             _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
 
 
+def _is_generator(x: _Any) -> bool:
+    return hasattr(x, "__next__") and not hasattr(x, "element_spec")
+
+
 def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
     """A dataset of the batches of a keras.utils.Sequence or a generator; others stay."""
     from ..data import Dataset
     from .utils import Sequence
     is_sequence = isinstance(x, Sequence)
-    if not is_sequence and not (hasattr(x, "__next__") and not hasattr(x, "element_spec")):
+    if not is_sequence and not _is_generator(x):
         return x
 
     def plain(batch: _Any) -> _Any:
@@ -112,11 +117,13 @@ def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
         return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), parts if len(parts) > 1 else parts[0])
 
     first = plain(x[0] if is_sequence else next(x))
+    pending = [first]  # of a generator, which every pass goes on with
 
     def batches() -> _Any:
         if not is_sequence:
-            yield first
-            yield from (plain(batch) for batch in x)
+            if pending:
+                yield pending.pop()
+            yield from map(plain, x)
             return
         for index in _np.random.permutation(len(x)) if shuffle else range(len(x)):
             yield plain(x[int(index)])
@@ -139,6 +146,12 @@ class _Validation(_Fit):
         if not self.model._world_now().is_remote:
             self.model._network.take()
             self.model._world_now().trained.add(self.model._network)
+
+
+def _known_steps(batches: _Any) -> int | None:
+    """Of a pass; None: only its end says it."""
+    known = int(batches.cardinality())
+    return known if known >= 0 else None
 
 
 def _only_hints(function: str, named: dict) -> None:
@@ -481,9 +494,13 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
-        x, validation_data = _batches_of(x, shuffle), _batches_of(validation_data)
         steps_per_epoch, validation_steps = (None if steps is None else int(steps)
                                              for steps in (steps_per_epoch, validation_steps))
+        if _is_generator(x) and steps_per_epoch is None and epochs > initial_epoch + 1:
+            _warnings.warn(f"fit: a generator has one pass, so that one epoch of {epochs - initial_epoch} is made; set "
+                           "steps_per_epoch, or give a keras.utils.Sequence or a dataset")
+            epochs = initial_epoch + 1
+        x, validation_data = _batches_of(x, shuffle), _batches_of(validation_data)
         if getattr(x, "_shard_policy", int)() < 0:
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
@@ -786,14 +803,12 @@ class Model(_Layer):
             self._steps[what] = _Function(lambda iterator: method(next(iterator)))
         return self._steps[what]
 
-    def _pass(self, what: str, batches: _Any, steps: int | None = None, begin: _Any = lambda n: None,
-              end: _Any = lambda n, logs: None) -> dict:
-        """Runs a step on every batch; begin(n) and end(n, logs) are called around each."""
+    def _pass(self, what: str, iterator: _Any, steps: int | None, begin: _Any, end: _Any) -> tuple[dict, int]:
+        """Runs a step on every batch, up to so many; begin(n) and end(n, logs) are called around each. Gives the last
+        logs and how many steps were made."""
         logs: dict = {}
-        iterator, n = iter(batches), 0
+        n = 0
         from ...errors import OutOfRangeError
-        known = int(batches.cardinality())
-        steps = known if steps is None and known >= 0 else steps
         while steps is None or n < steps:
             begin(n)
             try:
@@ -802,7 +817,7 @@ class Model(_Layer):
                 break
             end(n, logs)
             n += 1
-        return {name: float(value) for name, value in (logs or {}).items()}
+        return {name: float(value) for name, value in (logs or {}).items()}, n
 
     def _run_step(self, what: str, iterator: _Any) -> dict:
         if self._compiled is not None and self._compiled.run_eagerly:
@@ -830,11 +845,22 @@ class Model(_Layer):
         history, logs = _callbacks.History(), {}
         for callback in given:
             callback.on_train_begin({})
+        iterator, known = None, _known_steps(batches)
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             for callback in given:
                 callback.on_epoch_begin(epoch, {})
-            logs = self._pass("train_step", batches, steps, *around)
+            if iterator is None or steps is None:
+                iterator = iter(batches)
+            found, done = self._pass("train_step", iterator, steps or known, *around)
+            ended = steps is not None and done < steps
+            if ended:
+                _logging.getLogger("tensorflow").warning(
+                    "the input ended after %d of %d steps of epoch %d: training ends; repeat the dataset, or leave out "
+                    "steps_per_epoch", done, steps, epoch + 1)
+                if done == 0:
+                    break
+            logs = found
             if held is not None and (epoch + 1) % validation_freq == 0:
                 logs.update({f"val_{name}": value for name, value in self._test(held, validation_steps, given).items()})
             for callback in given:
@@ -844,7 +870,7 @@ class Model(_Layer):
                 history.history.setdefault(name, []).append(value)
             if verbose not in (0,):
                 print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{n}: {v:.4f}" for n, v in logs.items()))
-            if self.stop_training:
+            if self.stop_training or ended:
                 break
         for callback in given:
             callback.on_train_end(logs)
@@ -856,8 +882,8 @@ class Model(_Layer):
         self.reset_metrics()
         for callback in callbacks:
             callback.on_test_begin({})
-        found = self._pass("test_step", batches, steps,
-                           *_callbacks._around(callbacks, ["on_test_batch_begin"], ["on_test_batch_end"]))
+        found, _ = self._pass("test_step", iter(batches), _known_steps(batches) if steps is None else steps,
+                              *_callbacks._around(callbacks, ["on_test_batch_begin"], ["on_test_batch_end"]))
         for callback in callbacks:
             callback.on_test_end(found)
         return found

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches that a keras.utils.Sequence, a generator or a dataset gives fit, evaluate and predict: which of them a pass has."""
+import itertools
+
+import numpy as np
+import pytest
+
+import estoc.tf as tf
+
+
+class Own(tf.keras.Sequential):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+KINDS = [tf.keras.Sequential, Own]
+
+
+def numbered(i):
+    """A batch whose mean absolute error is its number."""
+    return np.full((2, 1), i, np.float32), np.zeros((2, 1), np.float32)
+
+
+def batches(n=None):
+    return map(numbered, itertools.count() if n is None else range(n))
+
+
+def identity(kind=tf.keras.Sequential):
+    model = kind([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(1,))])
+    model.compile(tf.keras.optimizers.SGD(0.0), "mae")
+    return model
+
+
+def losses(kind, x, **named):
+    return identity(kind).fit(x, verbose=0, **named).history
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_generator_goes_on(kind):
+    assert losses(kind, batches(), steps_per_epoch=3, epochs=3)["loss"] == pytest.approx([1, 4, 7])
+    history = losses(kind, batches(), steps_per_epoch=1, epochs=3, validation_data=batches(), validation_steps=2)
+    assert history["val_loss"] == [0.5, 2.5, 4.5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_generator_ends_the_fit(kind, caplog):
+    with pytest.warns(UserWarning, match="generator.*one epoch.*steps_per_epoch"):
+        assert losses(kind, batches(4), epochs=3)["loss"] == [1.5]
+    assert losses(kind, batches(4), steps_per_epoch=3, epochs=3)["loss"] == [1, 3]
+    assert losses(kind, batches(4), steps_per_epoch=2, epochs=3)["loss"] == [0.5, 2.5]
+    told = caplog.text
+    assert "after 1 of 3 steps of epoch 2" in told and "after 0 of 2 steps of epoch 3" in told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dataset_goes_on_in_the_next_epoch(kind):
+    rows = tf.data.Dataset.from_tensor_slices(np.stack([numbered(i)[0] for i in range(3)])).map(lambda x: (x, 0 * x))
+    assert losses(kind, rows.repeat(), steps_per_epoch=2, epochs=4)["loss"] == [0.5, 1, 1.5, 0.5]
+    assert losses(kind, rows, steps_per_epoch=2, epochs=4)["loss"] == [0.5, 2]
