@@ -57,3 +57,45 @@ def test_a_dataset_goes_on_in_the_next_epoch(kind):
     rows = tf.data.Dataset.from_tensor_slices(np.stack([numbered(i)[0] for i in range(3)])).map(lambda x: (x, 0 * x))
     assert losses(kind, rows.repeat(), steps_per_epoch=2, epochs=4)["loss"] == [0.5, 1, 1.5, 0.5]
     assert losses(kind, rows, steps_per_epoch=2, epochs=4)["loss"] == [0.5, 2]
+
+
+class Numbered(tf.keras.utils.Sequence):
+    ends = 0
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i):
+        return numbered(i)
+
+    def on_epoch_end(self):
+        self.ends += 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_of_a_whole_pass_begin_a_pass_in_each_epoch(kind, caplog):
+    rows = tf.data.Dataset.from_tensor_slices(np.arange(6, dtype=np.float32)[:, None]).map(lambda x: (x, 0 * x)).batch(2)
+    for x, loss in [(Numbered(), 1), (rows, 2.5)]:
+        assert losses(kind, x, steps_per_epoch=3, epochs=5)["loss"] == [loss] * 5
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sequence_begins_a_pass_in_each_epoch(kind, caplog):
+    x = Numbered()
+    assert losses(kind, x, steps_per_epoch=2, epochs=3, shuffle=False)["loss"] == [0.5] * 3 and x.ends == 3
+    assert not caplog.text
+    assert losses(kind, x, steps_per_epoch=4, epochs=3, shuffle=False)["loss"] == [1]
+    assert "after 3 of 4 steps of epoch 1" in caplog.text
+
+
+def test_what_follows_no_labels_is_left_out():
+    inputs = tf.keras.Input([1])
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1, kernel_initializer="ones")(inputs))
+    x, weights = np.float32([[1], [2]]), np.float32([3, 5])
+    model.add_loss(tf.reduce_mean(model.output))
+    model.compile("sgd")
+    assert model.evaluate(iter([(x, None, weights)]), verbose=0) == model.evaluate(iter([(x, None)]), verbose=0) == 1.5
+    assert (model.predict(iter([(x, None, weights)]), verbose=0) == x).all()
+    with pytest.raises(ValueError, match="label"):
+        identity().fit(iter([(x, None, weights)]), verbose=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as _html
+import itertools as _itertools
 import json as _json
 import logging as _logging
 import os as _os
@@ -103,8 +104,8 @@ def _is_generator(x: _Any) -> bool:
     return hasattr(x, "__next__") and not hasattr(x, "element_spec")
 
 
-def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
-    """A dataset of the batches of a keras.utils.Sequence or a generator; others stay."""
+def _batches_of(x: _Any, shuffle: bool = False, steps: int | None = None) -> _Any:
+    """A dataset of the batches of a keras.utils.Sequence, up to so many a pass, or of a generator; others stay."""
     from ..data import Dataset
     from .utils import Sequence
     is_sequence = isinstance(x, Sequence)
@@ -112,7 +113,8 @@ def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
         return x
 
     def plain(batch: _Any) -> _Any:
-        parts = tuple(part for part in batch if part is not None) if isinstance(batch, tuple) else (batch,)
+        parts = batch if isinstance(batch, tuple) else (batch,)
+        parts = tuple(_itertools.takewhile(lambda part: part is not None, parts))  # no labels: no weights of them
         parts = tuple(tuple(part) if isinstance(part, list) else part for part in parts)  # several inputs or outputs
         return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), parts if len(parts) > 1 else parts[0])
 
@@ -125,7 +127,7 @@ def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
                 yield pending.pop()
             yield from map(plain, x)
             return
-        for index in _np.random.permutation(len(x)) if shuffle else range(len(x)):
+        for index in (_np.random.permutation(len(x)) if shuffle else range(len(x)))[:steps]:
             yield plain(x[int(index)])
         x.on_epoch_end()
 
@@ -133,7 +135,7 @@ def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
         lambda leaf: _data.TensorSpec((None, *leaf.shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype), first)
     dataset = Dataset.from_generator(batches, output_signature=spec)
     if is_sequence:
-        dataset._count = len(x)
+        dataset._count = len(range(len(x))[:steps])
     return dataset
 
 
@@ -500,7 +502,10 @@ class Model(_Layer):
             _warnings.warn(f"fit: a generator has one pass, so that one epoch of {epochs - initial_epoch} is made; set "
                            "steps_per_epoch, or give a keras.utils.Sequence or a dataset")
             epochs = initial_epoch + 1
-        x, validation_data = _batches_of(x, shuffle), _batches_of(validation_data)
+        x, validation_data = _batches_of(x, shuffle, steps_per_epoch), _batches_of(validation_data)
+        steps = steps_per_epoch
+        if steps is not None and steps == getattr(x, "_count", None) and not self._world_now().is_shared:
+            steps = None  # each epoch is a pass, as in Keras
         if getattr(x, "_shard_policy", int)() < 0:
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
@@ -512,7 +517,7 @@ class Model(_Layer):
                 (x, y, sample_weight), validation_data = _split_rows((x, y, sample_weight), validation_split)
             held = None if validation_data is None else self._held_out(validation_data, validation_batch_size or batch_size)
             return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
-                                    initial_epoch, steps_per_epoch, validation_steps, validation_freq, verbose)
+                                    initial_epoch, steps, validation_steps, validation_freq, verbose)
         if validation_batch_size not in (None, batch_size or 32):
             raise NotImplementedError("validation_batch_size: validation data has batches of batch_size; leave it out, or give a "
                                       "dataset as validation_data, which has batches of its own")
@@ -557,7 +562,7 @@ class Model(_Layer):
         world.trained.add(network)
         status = _lib.est_network_fit(network._c, keep.options(
             "est_fit_options", batch_size=batch_size or 0, epochs=epochs, initial_epoch=initial_epoch,
-            steps_per_epoch=steps_per_epoch or 0, validation_split=validation_split,
+            steps_per_epoch=steps or 0, validation_split=validation_split,
             validation_steps=validation_steps or 0, validation_freq=validation_freq, no_shuffle=not shuffle,
             callbacks=hooks, verbose=_lib.EST_VERBOSE_NONE, **members), out)
         if out[0] != _NULL:
@@ -853,6 +858,8 @@ class Model(_Layer):
             if iterator is None or steps is None:
                 iterator = iter(batches)
             found, done = self._pass("train_step", iterator, steps or known, *around)
+            if steps is None and done == known:
+                next(iterator, None)  # to the end, where on_epoch_end of a Sequence is called
             ended = steps is not None and done < steps
             if ended:
                 _logging.getLogger("tensorflow").warning(
