@@ -1071,3 +1071,16 @@ def test_arguments_without_effect_warn(tmp_path):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
     with pytest.warns(UserWarning, match="whether they are trainable"):
         model.summary(show_trainable=True, print_fn=lambda line: None)
+
+
+def test_minimize_of_legacy_optimizers_weighs_the_gradients_of_a_loss():
+    v = tf.Variable([1.0, 2.0])
+    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
+    optimizer.minimize(lambda: v * v, [v], grad_loss=tf.constant([1.0, 10.0]), name="step")
+    assert v.numpy().tolist() == [-1, -38]
+    with tf.GradientTape() as tape:
+        loss = v * v
+    optimizer.minimize(loss, [v], grad_loss=tf.constant([1.0, 0.5]), tape=tape)
+    assert v.numpy().tolist() == [1, 0] and int(optimizer.iterations) == 2
+    with pytest.raises(TypeError, match="global_step"):
+        optimizer.minimize(lambda: v * v, [v], global_step=3)
