@@ -99,3 +99,49 @@ def test_what_follows_no_labels_is_left_out():
     assert (model.predict(iter([(x, None, weights)]), verbose=0) == x).all()
     with pytest.raises(ValueError, match="label"):
         identity().fit(iter([(x, None, weights)]), verbose=0)
+
+
+def test_a_model_of_two_inputs_predicts_with_callbacks():
+    inputs = [tf.keras.Input([1]), tf.keras.Input([1])]
+    model, told = tf.keras.Model(inputs, tf.keras.layers.Add()(inputs)), []
+    x = np.ones((40, 1), np.float32)
+
+    class Watch(tf.keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            told.append(batch)
+
+    pairs = tf.data.Dataset.from_tensor_slices(((x, x), x)).batch(32)
+    for rows in ([x, x], (x, x), pairs, iter([((x, x), x)])):
+        assert (model.predict(rows, callbacks=[Watch()], verbose=0) == 2 * x).all()
+    assert told == [0, 1] * 3 + [0]
+
+
+def test_a_generator_without_a_batch_is_named():
+    for call in (lambda: identity().fit(iter([]), verbose=0), lambda: identity().predict(iter([]), verbose=0)):
+        with pytest.raises(ValueError, match="the generator has no batch"):
+            call()
+
+
+def padded(labels):
+    for length in (2, 4, 3):
+        x = np.arange(2 * length, dtype=np.float32).reshape(2, length, 1)
+        yield (x, x) if labels == "each" else (x, x.mean((1, 2))[:, None])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", ["each", "one"])
+def test_batches_are_as_long_as_their_longest_row(kind, labels):
+    layers = [tf.keras.layers.GlobalAveragePooling1D()] if labels == "one" else []
+    model = kind([tf.keras.Input([None, 1]), *layers, tf.keras.layers.Dense(1, kernel_initializer="ones")])
+    model.compile(tf.keras.optimizers.SGD(0.0), "mae")
+    assert model.evaluate(padded(labels), verbose=0) == 0
+    assert model.fit(padded(labels), verbose=0).history["loss"] == [0]
+    assert [len(row) for row in model.predict((x[:, :2] for x, _ in padded(labels)), verbose=0)] == [
+        2 if labels == "each" else 1] * 6
+
+
+def test_labels_of_generators_are_measured_as_those_of_arrays():
+    x, y = np.random.RandomState(0).randn(8, 3).astype(np.float32), np.arange(8)[:, None] % 4
+    model = tf.keras.Sequential([tf.keras.layers.Dense(4, activation="softmax", input_shape=(3,))])
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    assert model.evaluate(iter([(x, y)]), verbose=0) == pytest.approx(model.evaluate(x, y, verbose=0))

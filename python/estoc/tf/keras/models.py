@@ -104,7 +104,26 @@ def _is_generator(x: _Any) -> bool:
     return hasattr(x, "__next__") and not hasattr(x, "element_spec")
 
 
-def _batches_of(x: _Any, shuffle: bool = False, steps: int | None = None) -> _Any:
+def _spec_of(model: "Model", batch: _Any) -> _Any:
+    """What batches of a generator look like. They may be padded to other lengths than the first: axes are known where
+    those of the inputs are, and of a model without inputs, which is made for the first batch. A column of labels stays
+    one: metrics look at that."""
+    parts = batch if isinstance(batch, tuple) and not model._takes_tuple(batch) else (batch,)
+    known, axes = {name: shape for name, _, shape in model._known_inputs() or ()}, {}
+    leaves = _structure.flatten(parts[0])
+    for leaf, name in zip(*(model._flat_inputs(parts[0]) if known else (leaves, [None] * len(leaves)))):
+        shape = known.get(name, leaf.shape)
+        axes[id(leaf)] = [None if axis is None else size for axis, size in zip(shape, leaf.shape)] \
+            if len(shape) == leaf.ndim else leaf.shape
+
+    def spec(leaf: _Any) -> _data.TensorSpec:
+        shape = axes.get(id(leaf)) or [1 if size == 1 else None for size in leaf.shape]
+        return _data.TensorSpec((None, *shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype)
+
+    return _structure.map_structure(spec, batch)
+
+
+def _batches_of(model: "Model", x: _Any, shuffle: bool = False, steps: int | None = None) -> _Any:
     """A dataset of the batches of a keras.utils.Sequence, up to so many a pass, or of a generator; others stay."""
     from ..data import Dataset
     from .utils import Sequence
@@ -118,7 +137,10 @@ def _batches_of(x: _Any, shuffle: bool = False, steps: int | None = None) -> _An
         parts = tuple(tuple(part) if isinstance(part, list) else part for part in parts)  # several inputs or outputs
         return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), parts if len(parts) > 1 else parts[0])
 
-    first = plain(x[0] if is_sequence else next(x))
+    try:
+        first = plain(x[0] if is_sequence else next(x))
+    except StopIteration:
+        raise ValueError("the generator has no batch, or was gone over before: give one that has") from None
     pending = [first]  # of a generator, which every pass goes on with
 
     def batches() -> _Any:
@@ -131,8 +153,7 @@ def _batches_of(x: _Any, shuffle: bool = False, steps: int | None = None) -> _An
             yield plain(x[int(index)])
         x.on_epoch_end()
 
-    spec = _structure.map_structure(
-        lambda leaf: _data.TensorSpec((None, *leaf.shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype), first)
+    spec = _spec_of(model, first)
     dataset = Dataset.from_generator(batches, output_signature=spec)
     if is_sequence:
         dataset._count = len(range(len(x))[:steps])
@@ -502,7 +523,7 @@ class Model(_Layer):
             _warnings.warn(f"fit: a generator has one pass, so that one epoch of {epochs - initial_epoch} is made; set "
                            "steps_per_epoch, or give a keras.utils.Sequence or a dataset")
             epochs = initial_epoch + 1
-        x, validation_data = _batches_of(x, shuffle, steps_per_epoch), _batches_of(validation_data)
+        x, validation_data = _batches_of(self, x, shuffle, steps_per_epoch), _batches_of(self, validation_data)
         steps = steps_per_epoch
         if steps is not None and steps == getattr(x, "_count", None) and not self._world_now().is_shared:
             steps = None  # each epoch is a pass, as in Keras
@@ -642,7 +663,7 @@ class Model(_Layer):
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
-        x = _batches_of(x)
+        x = _batches_of(self, x)
         if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = _Keep()
@@ -666,7 +687,7 @@ class Model(_Layer):
                 callbacks: _Any = None, **named: _Any) -> _np.ndarray:
         """The outputs for all rows."""
         _only_hints("predict", named)
-        x = _batches_of(x)
+        x = _batches_of(self, x)
         told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
         if told:
             return self._predict_told(x, batch_size, steps, told)
@@ -689,12 +710,13 @@ class Model(_Layer):
         for callback in callbacks:
             callback.on_predict_begin({})
         begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
-        outputs = []
+        outputs, has_labels = [], isinstance(x, _data.Dataset)
         for n, batch in enumerate(self._batches(x, None, batch_size, None, False)):
             if steps is not None and n == steps:
                 break
             begin(n)
-            batch = batch[0] if isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3 else batch
+            if has_labels and isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3:
+                batch = batch[0]
             outputs.append(self.predict_on_batch(batch))
             end(n, {"outputs": outputs[-1]})
         for callback in callbacks:
