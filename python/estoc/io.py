@@ -203,6 +203,6 @@ def parse_examples(serialized: Iterable[bytes], features: Mapping[str, Any]) -> 
             result[name] = RaggedArray(parts["values"], parts["splits"])
         else:
             result[name] = parts["values"]
-            if "lengths" in parts:
+            if "lengths" in parts and f"{name}/lengths" not in features:
                 result[f"{name}/lengths"] = parts["lengths"]
     return result

@@ -77,6 +77,35 @@ def test_flags_of_a_program(flags, monkeypatch, capsys):
     assert "--[no]train: whether" in capsys.readouterr().out
 
 
+def test_arguments_of_definitions_of_flags(flags):
+    flags.DEFINE_integer("steps", 3, "how many", lower_bound=1, upper_bound=9, short_name="s")
+    flags.DEFINE_multi_float("rates", None, lower_bound=0.0)
+    flags.DEFINE_boolean("fast", False, short_name="f")
+    flags.DEFINE_string("model_dir", None, required=True)
+    assert flags.FLAGS(["program", "-s", "9", "-f", "--rates=0", "--rates=2", "--model_dir=x"]) == ["program"]
+    assert flags.FLAGS.steps == flags.FLAGS.s == 9 and flags.FLAGS.fast and flags.FLAGS.rates == [0, 2]
+    for wrong in (["--steps=0"], ["-s=10"], ["--rates=-1"]):
+        with pytest.raises(flags.IllegalFlagValueError, match="is not in the range"):
+            flags.FLAGS(["program"] + wrong)
+    for name, value in (("steps", 10), ("rates", [1.0, -1.0])):
+        with pytest.raises(flags.IllegalFlagValueError, match="is not in the range"):
+            setattr(flags.FLAGS, name, value)
+    with pytest.raises(flags.IllegalFlagValueError, match="is not in the range"):
+        flags.DEFINE_float("share", 2.0, upper_bound=1.0)
+    flags.FLAGS.model_dir = None
+    with pytest.raises(flags.IllegalFlagValueError, match="--model_dir must have a value"):
+        flags.FLAGS(["program"])
+    assert flags.FLAGS.get_help().count("how many") == 1 and "-s,--steps: how many" in flags.FLAGS.get_help()
+    with pytest.raises(flags.Error, match="defined twice"):
+        flags.DEFINE_string("stop", None, short_name="s")
+    with pytest.raises(ValueError, match="its default is None"):
+        flags.DEFINE_string("name", "x", required=True)
+    for define in (flags.DEFINE_string, flags.DEFINE_boolean, flags.DEFINE_list):
+        with pytest.raises(TypeError, match="lower_bound.*short_name do"):
+            define("other", None, lower_bound=1)
+    assert "other" not in flags.FLAGS and "stop" not in flags.FLAGS
+
+
 def test_the_first_flag_that_is_read_parses_the_arguments(flags, monkeypatch):
     flags.DEFINE_integer("steps", 3)
     flags.DEFINE_string("name", None)

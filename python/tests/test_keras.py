@@ -1071,3 +1071,37 @@ def test_arguments_without_effect_warn(tmp_path):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
     with pytest.warns(UserWarning, match="whether they are trainable"):
         model.summary(show_trainable=True, print_fn=lambda line: None)
+
+
+def test_minimize_of_legacy_optimizers_weighs_the_gradients_of_a_loss():
+    v = tf.Variable([1.0, 2.0])
+    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
+    optimizer.minimize(lambda: v * v, [v], grad_loss=tf.constant([1.0, 10.0]), name="step")
+    assert v.numpy().tolist() == [-1, -38]
+    with tf.GradientTape() as tape:
+        loss = v * v
+    optimizer.minimize(loss, [v], grad_loss=tf.constant([1.0, 0.5]), tape=tape)
+    assert v.numpy().tolist() == [1, 0] and int(optimizer.iterations) == 2
+    with pytest.raises(TypeError, match="global_step"):
+        optimizer.minimize(lambda: v * v, [v], global_step=3)
+
+
+def test_the_backend_counts_what_is_true():
+    K, y = tf.keras.backend, np.eye(4, dtype=np.float32)
+
+    def accuracy(y_true, y_pred):
+        return K.mean(K.equal(K.argmax(y_true), K.argmax(y_pred)))
+
+    assert accuracy(y, y[[0, 1, 3, 2]]).numpy() == 0.5 and K.mean(tf.constant([1, 2])).numpy() == 1
+    assert K.std(tf.constant([True, False])).numpy() == 0.5 and K.var(tf.constant([True, False])).numpy() == 0.25
+    model = tf.keras.Sequential([tf.keras.layers.Dense(4, kernel_initializer="identity", input_shape=(4,))])
+    model.compile("sgd", "mse", metrics=[accuracy])
+    assert model.evaluate(y, y[[0, 1, 3, 2]], verbose=0)[1] == 0.5
+
+
+def test_constants_of_the_backend_have_their_shape():
+    K = tf.keras.backend
+    assert K.constant([1, 2], shape=(2, 1)).numpy().tolist() == [[1.0], [2.0]]
+    assert K.constant(3, shape=(2,), dtype="int32").numpy().tolist() == [3, 3]
+    with pytest.raises((TypeError, ValueError)):
+        K.constant([1, 2], shape=(2, 2))

@@ -408,3 +408,14 @@ def test_a_cluster_of_processes(tmp_path):
                 child.kill()
                 child.wait()
     assert tf.train.load_variable(str(tmp_path), "global_step") == 40
+
+
+def test_a_feature_may_be_named_as_the_lengths_of_another():
+    example = tf.train.Example(features=tf.train.Features(feature={
+        "a/lengths": tf.train.Feature(int64_list=tf.train.Int64List(value=[7])),
+        "a": tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))})).SerializeToString()
+    spec = {"a/lengths": tf.io.FixedLenFeature([], tf.int64), "a": tf.io.FixedLenSequenceFeature([], tf.int64, True)}
+    for features in (spec, dict(reversed(spec.items()))):
+        parsed = tf.io.parse_single_example(example, features)
+        assert parsed["a/lengths"].numpy() == 7 and parsed["a"].numpy().tolist() == [1, 2]
+    assert list(tf.io.parse_single_example(example, {"a": spec["a"]})) == ["a"]

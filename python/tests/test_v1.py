@@ -479,3 +479,12 @@ def test_the_behavior_of_both_versions():
         assert tf.executing_eagerly() and float(tf.constant(2.0) * 3.0) == 6.0
     finally:
         (v1.enable_v2_behavior if eager else v1.disable_v2_behavior)()
+
+
+def test_a_constant_may_have_to_have_its_shape():
+    with tf.Graph().as_default(), v1.Session() as session:
+        assert session.run(v1.constant([1, 2], shape=[2, 1])).shape == (2, 1)
+        assert session.run(v1.constant([1, 2], shape=[2], verify_shape=True)).tolist() == [1, 2]
+        for value, shape in (([1, 2], [2, 1]), (1, (2,))):
+            with pytest.raises(TypeError, match="verify_shape"):
+                v1.constant(value, shape=shape, verify_shape=True)

@@ -42,9 +42,10 @@ class FixedLenSequenceFeature(_io.PaddedFeature):
         return super().__new__(cls, tuple(shape), as_dtype(dtype), default_value)
 
 
-def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
+def _parsed(values: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
+    """The features that were asked for; `values` has the lengths of padded ones, too."""
     return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()
-            if not name.endswith("/lengths")}
+            if name in features}
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +53,8 @@ def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any
     graph and within Dataset.map what feature columns take."""
     if isinstance(serialized, Node):
         return _parse_nodes(serialized, features)
-    return _parsed(_io.parse_examples(np.asarray(unwrap(serialized), dtype=object).reshape(-1), features))
+    return _parsed(_io.parse_examples(np.asarray(unwrap(serialized), dtype=object).reshape(-1), features),
+                   features)
 
 
 def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ for _name in ("abs", "argmax", "argmin", "cast", "cos", "equal", "exp", "gather"
               "sigmoid", "sign", "sin", "softplus", "softsign", "square", "stop_gradient", "tanh", "tile", "transpose",
               "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
-for _name, _of in {"sum": _ops.reduce_sum, "mean": _ops.reduce_mean, "max": _ops.reduce_max, "min": _ops.reduce_min,
+for _name, _of in {"sum": _ops.reduce_sum, "max": _ops.reduce_max, "min": _ops.reduce_min,
                    "prod": _ops.reduce_prod, "any": _ops.reduce_any, "all": _ops.reduce_all}.items():
     _call = _eager(_of, _name)
     globals()[_name] = (lambda call: lambda x, axis=None, keepdims=False: call(x, axis=axis, keepdims=keepdims))(_call)
@@ -69,7 +69,8 @@ for _name, _of in {"sum": _ops.reduce_sum, "mean": _ops.reduce_mean, "max": _ops
 _cast, _sqrt, _stack, _concat = (_eager(function) for function in (_ops.cast, _ops.sqrt, _ops.stack, _ops.concat))
 _expand, _squeeze, _matmul, _softmax = (_eager(function) for function in (
     _ops.expand_dims, _ops.squeeze, _ops.matmul, _ops.softmax))
-_log, _sum, _maximum = (_eager(function) for function in (_ops.log, _ops.reduce_sum, _ops.maximum))
+_log, _sum, _mean, _maximum = (_eager(function) for function in (
+    _ops.log, _ops.reduce_sum, _ops.reduce_mean, _ops.maximum))
 _argmax, _argmin = globals()["argmax"], globals()["argmin"]
 zeros, ones, eye = _array.zeros, _array.ones, _array.eye
 elu = _nn.elu
@@ -83,12 +84,23 @@ def argmin(x: _Any, axis: int = -1) -> _Any:
     return _argmin(x, axis)
 
 
+def _number(x: _Any) -> _Any:
+    """True and False as 1 and 0."""
+    dtype = getattr(x, "dtype", None)
+    is_bool = _np.asarray(x).dtype == bool if dtype is None else getattr(dtype, "name", dtype) == "bool"
+    return _cast(x, floatx()) if is_bool else x
+
+
+def mean(x: _Any, axis: _Any = None, keepdims: bool = False) -> _Any:
+    return _mean(_number(x), axis=axis, keepdims=keepdims)
+
+
 def std(x: _Any, axis: _Any = None, keepdims: bool = False) -> _Any:
-    return _array.reduce_std(x, axis, keepdims)
+    return _array.reduce_std(_number(x), axis, keepdims)
 
 
 def var(x: _Any, axis: _Any = None, keepdims: bool = False) -> _Any:
-    return _array.reduce_variance(x, axis, keepdims)
+    return _array.reduce_variance(_number(x), axis, keepdims)
 
 
 def sqrt(x: _Any) -> _Any:
@@ -170,8 +182,8 @@ def cast_to_floatx(x: _Any) -> _Any:
 
 
 def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str | None = None) -> _Any:
-    value = _Tensor(_unwrap(value), dtype or "float32")
-    return value if shape is None else _array.broadcast_to(value, list(shape))
+    from .. import constant as make
+    return make(value, dtype or floatx(), shape)
 
 
 def variable(value: _Any, dtype: _Any = None, name: str | None = None, constraint: _Any = None) -> _Any:

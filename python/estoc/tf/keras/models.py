@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html as _html
+import itertools as _itertools
 import json as _json
+import logging as _logging
 import os as _os
 import re as _re
 import shutil as _shutil
@@ -98,35 +100,63 @@ class _Fit:
             _lib.est_loop_request_stop(loop._c, b"a callback has set stop_training")
 
 
-def _batches_of(x: _Any, shuffle: bool = False) -> _Any:
-    """A dataset of the batches of a keras.utils.Sequence or a generator; others stay."""
+def _is_generator(x: _Any) -> bool:
+    return hasattr(x, "__next__") and not hasattr(x, "element_spec")
+
+
+def _spec_of(model: "Model", batch: _Any) -> _Any:
+    """What batches of a generator look like. They may be padded to other lengths than the first: axes are known where
+    those of the inputs are, and of a model without inputs, which is made for the first batch. A column of labels stays
+    one: metrics look at that."""
+    parts = batch if isinstance(batch, tuple) and not model._takes_tuple(batch) else (batch,)
+    known, axes = {name: shape for name, _, shape in model._known_inputs() or ()}, {}
+    leaves = _structure.flatten(parts[0])
+    for leaf, name in zip(*(model._flat_inputs(parts[0]) if known else (leaves, [None] * len(leaves)))):
+        shape = known.get(name, leaf.shape)
+        axes[id(leaf)] = [None if axis is None else size for axis, size in zip(shape, leaf.shape)] \
+            if len(shape) == leaf.ndim else leaf.shape
+
+    def spec(leaf: _Any) -> _data.TensorSpec:
+        shape = axes.get(id(leaf)) or [1 if size == 1 else None for size in leaf.shape]
+        return _data.TensorSpec((None, *shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype)
+
+    return _structure.map_structure(spec, batch)
+
+
+def _batches_of(model: "Model", x: _Any, shuffle: bool = False, steps: int | None = None) -> _Any:
+    """A dataset of the batches of a keras.utils.Sequence, up to so many a pass, or of a generator; others stay."""
     from ..data import Dataset
     from .utils import Sequence
     is_sequence = isinstance(x, Sequence)
-    if not is_sequence and not (hasattr(x, "__next__") and not hasattr(x, "element_spec")):
+    if not is_sequence and not _is_generator(x):
         return x
 
     def plain(batch: _Any) -> _Any:
-        parts = tuple(part for part in batch if part is not None) if isinstance(batch, tuple) else (batch,)
+        parts = batch if isinstance(batch, tuple) else (batch,)
+        parts = tuple(_itertools.takewhile(lambda part: part is not None, parts))  # no labels: no weights of them
         parts = tuple(tuple(part) if isinstance(part, list) else part for part in parts)  # several inputs or outputs
         return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), parts if len(parts) > 1 else parts[0])
 
-    first = plain(x[0] if is_sequence else next(x))
+    try:
+        first = plain(x[0] if is_sequence else next(x))
+    except StopIteration:
+        raise ValueError("the generator has no batch, or was gone over before: give one that has") from None
+    pending = [first]  # of a generator, which every pass goes on with
 
     def batches() -> _Any:
         if not is_sequence:
-            yield first
-            yield from (plain(batch) for batch in x)
+            if pending:
+                yield pending.pop()
+            yield from map(plain, x)
             return
-        for index in _np.random.permutation(len(x)) if shuffle else range(len(x)):
+        for index in (_np.random.permutation(len(x)) if shuffle else range(len(x)))[:steps]:
             yield plain(x[int(index)])
         x.on_epoch_end()
 
-    spec = _structure.map_structure(
-        lambda leaf: _data.TensorSpec((None, *leaf.shape[1:]), _np.float32 if leaf.dtype == _np.float64 else leaf.dtype), first)
+    spec = _spec_of(model, first)
     dataset = Dataset.from_generator(batches, output_signature=spec)
     if is_sequence:
-        dataset._count = len(x)
+        dataset._count = len(range(len(x))[:steps])
     return dataset
 
 
@@ -139,6 +169,12 @@ class _Validation(_Fit):
         if not self.model._world_now().is_remote:
             self.model._network.take()
             self.model._world_now().trained.add(self.model._network)
+
+
+def _known_steps(batches: _Any) -> int | None:
+    """Of a pass; None: only its end says it."""
+    known = int(batches.cardinality())
+    return known if known >= 0 else None
 
 
 def _only_hints(function: str, named: dict) -> None:
@@ -481,9 +517,16 @@ class Model(_Layer):
             workers: int = 1, use_multiprocessing: bool = False) -> _callbacks.History:
         """Trains; the loop is C's unless train_step is overridden."""
         self.__dict__["stop_training"] = False
-        x, validation_data = _batches_of(x, shuffle), _batches_of(validation_data)
         steps_per_epoch, validation_steps = (None if steps is None else int(steps)
                                              for steps in (steps_per_epoch, validation_steps))
+        if _is_generator(x) and steps_per_epoch is None and epochs > initial_epoch + 1:
+            _warnings.warn(f"fit: a generator has one pass, so that one epoch of {epochs - initial_epoch} is made; set "
+                           "steps_per_epoch, or give a keras.utils.Sequence or a dataset")
+            epochs = initial_epoch + 1
+        x, validation_data = _batches_of(self, x, shuffle, steps_per_epoch), _batches_of(self, validation_data)
+        steps = steps_per_epoch
+        if steps is not None and steps == getattr(x, "_count", None) and not self._world_now().is_shared:
+            steps = None  # each epoch is a pass, as in Keras
         if getattr(x, "_shard_policy", int)() < 0:
             _warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
@@ -495,7 +538,7 @@ class Model(_Layer):
                 (x, y, sample_weight), validation_data = _split_rows((x, y, sample_weight), validation_split)
             held = None if validation_data is None else self._held_out(validation_data, validation_batch_size or batch_size)
             return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
-                                    initial_epoch, steps_per_epoch, validation_steps, validation_freq, verbose)
+                                    initial_epoch, steps, validation_steps, validation_freq, verbose)
         if validation_batch_size not in (None, batch_size or 32):
             raise NotImplementedError("validation_batch_size: validation data has batches of batch_size; leave it out, or give a "
                                       "dataset as validation_data, which has batches of its own")
@@ -540,7 +583,7 @@ class Model(_Layer):
         world.trained.add(network)
         status = _lib.est_network_fit(network._c, keep.options(
             "est_fit_options", batch_size=batch_size or 0, epochs=epochs, initial_epoch=initial_epoch,
-            steps_per_epoch=steps_per_epoch or 0, validation_split=validation_split,
+            steps_per_epoch=steps or 0, validation_split=validation_split,
             validation_steps=validation_steps or 0, validation_freq=validation_freq, no_shuffle=not shuffle,
             callbacks=hooks, verbose=_lib.EST_VERBOSE_NONE, **members), out)
         if out[0] != _NULL:
@@ -620,7 +663,7 @@ class Model(_Layer):
                  return_dict: bool = False, **named: _Any) -> _Any:
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
-        x = _batches_of(x)
+        x = _batches_of(self, x)
         if self._is_traced("test_step"):
             return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = _Keep()
@@ -644,7 +687,7 @@ class Model(_Layer):
                 callbacks: _Any = None, **named: _Any) -> _np.ndarray:
         """The outputs for all rows."""
         _only_hints("predict", named)
-        x = _batches_of(x)
+        x = _batches_of(self, x)
         told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
         if told:
             return self._predict_told(x, batch_size, steps, told)
@@ -667,12 +710,13 @@ class Model(_Layer):
         for callback in callbacks:
             callback.on_predict_begin({})
         begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
-        outputs = []
+        outputs, has_labels = [], isinstance(x, _data.Dataset)
         for n, batch in enumerate(self._batches(x, None, batch_size, None, False)):
             if steps is not None and n == steps:
                 break
             begin(n)
-            batch = batch[0] if isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3 else batch
+            if has_labels and isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3:
+                batch = batch[0]
             outputs.append(self.predict_on_batch(batch))
             end(n, {"outputs": outputs[-1]})
         for callback in callbacks:
@@ -786,14 +830,12 @@ class Model(_Layer):
             self._steps[what] = _Function(lambda iterator: method(next(iterator)))
         return self._steps[what]
 
-    def _pass(self, what: str, batches: _Any, steps: int | None = None, begin: _Any = lambda n: None,
-              end: _Any = lambda n, logs: None) -> dict:
-        """Runs a step on every batch; begin(n) and end(n, logs) are called around each."""
+    def _pass(self, what: str, iterator: _Any, steps: int | None, begin: _Any, end: _Any) -> tuple[dict, int]:
+        """Runs a step on every batch, up to so many; begin(n) and end(n, logs) are called around each. Gives the last
+        logs and how many steps were made."""
         logs: dict = {}
-        iterator, n = iter(batches), 0
+        n = 0
         from ...errors import OutOfRangeError
-        known = int(batches.cardinality())
-        steps = known if steps is None and known >= 0 else steps
         while steps is None or n < steps:
             begin(n)
             try:
@@ -802,7 +844,7 @@ class Model(_Layer):
                 break
             end(n, logs)
             n += 1
-        return {name: float(value) for name, value in (logs or {}).items()}
+        return {name: float(value) for name, value in (logs or {}).items()}, n
 
     def _run_step(self, what: str, iterator: _Any) -> dict:
         if self._compiled is not None and self._compiled.run_eagerly:
@@ -830,11 +872,24 @@ class Model(_Layer):
         history, logs = _callbacks.History(), {}
         for callback in given:
             callback.on_train_begin({})
+        iterator, known = None, _known_steps(batches)
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             for callback in given:
                 callback.on_epoch_begin(epoch, {})
-            logs = self._pass("train_step", batches, steps, *around)
+            if iterator is None or steps is None:
+                iterator = iter(batches)
+            found, done = self._pass("train_step", iterator, steps or known, *around)
+            if steps is None and done == known:
+                next(iterator, None)  # to the end, where on_epoch_end of a Sequence is called
+            ended = steps is not None and done < steps
+            if ended:
+                _logging.getLogger("tensorflow").warning(
+                    "the input ended after %d of %d steps of epoch %d: training ends; repeat the dataset, or leave out "
+                    "steps_per_epoch", done, steps, epoch + 1)
+                if done == 0:
+                    break
+            logs = found
             if held is not None and (epoch + 1) % validation_freq == 0:
                 logs.update({f"val_{name}": value for name, value in self._test(held, validation_steps, given).items()})
             for callback in given:
@@ -844,7 +899,7 @@ class Model(_Layer):
                 history.history.setdefault(name, []).append(value)
             if verbose not in (0,):
                 print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{n}: {v:.4f}" for n, v in logs.items()))
-            if self.stop_training:
+            if self.stop_training or ended:
                 break
         for callback in given:
             callback.on_train_end(logs)
@@ -856,8 +911,8 @@ class Model(_Layer):
         self.reset_metrics()
         for callback in callbacks:
             callback.on_test_begin({})
-        found = self._pass("test_step", batches, steps,
-                           *_callbacks._around(callbacks, ["on_test_batch_begin"], ["on_test_batch_end"]))
+        found, _ = self._pass("test_step", iter(batches), _known_steps(batches) if steps is None else steps,
+                              *_callbacks._around(callbacks, ["on_test_batch_begin"], ["on_test_batch_end"]))
         for callback in callbacks:
             callback.on_test_end(found)
         return found

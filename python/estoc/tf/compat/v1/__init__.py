@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
+import numpy as _np
+
 from .... import graph as _base
 from ...._shape import Dimension  # noqa: F401
 from ... import version as _version
 from ..._absent import module_getattr as _module_getattr
+from ..._eager import unwrap as _unwrap
 from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, VariableScope, add_to_collection,  # noqa: F401
                      add_to_collections, assign, assign_add, assign_sub, control_dependencies, device,
                      disable_eager_execution, disable_tensor_equality, disable_v2_behavior, enable_eager_execution,
@@ -81,6 +84,15 @@ def _take(tf: "dict[str, _Any]") -> None:
     for name, value in list(tf.items()):
         if not name.startswith("_") and name not in ("annotations", "compat", "contrib"):
             globals().setdefault(name, value)
+
+
+def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str = "Const", verify_shape: bool = False) -> _Any:
+    """tf.constant; with verify_shape the value has to have the shape already."""
+    from ... import constant as make
+    found = _np.shape(_unwrap(value)) if verify_shape and shape is not None else None
+    if found is not None and found != (*shape,):
+        raise TypeError(f"tf.compat.v1.constant: shape={shape} with verify_shape, and the value has the shape {found}")
+    return make(value, dtype, shape, name)
 
 
 def _divide(tf: "dict[str, _Any]", x: _Any, y: _Any) -> _Any:

@@ -27,13 +27,32 @@ class UnrecognizedFlagError(Error):
 
 class _Flag:
     def __init__(self, name: str, default: _Any, help: str | None, parse: _Callable, switch: bool = False,  # noqa: A002
-                 many: bool = False):
+                 many: bool = False, required: bool = False, lower_bound: _Any = None, upper_bound: _Any = None,
+                 short_name: str | None = None):
+        self.lower, self.upper, self.short_name = lower_bound, upper_bound, short_name
         self.name, self.default, self.help, self.value = name, default, help, default
-        self.parse, self.switch, self.many, self.present, self.required = parse, switch, many, 0, False
+        self.parse, self.switch, self.many, self.present, self.required = parse, switch, many, 0, required
+
+    def check(self, value: _Any) -> None:
+        """That it is within the bounds."""
+        if self.lower is not None and value < self.lower or self.upper is not None and value > self.upper:
+            low, high = ("" if bound is None else bound for bound in (self.lower, self.upper))
+            raise ValueError(f"{value} is not in the range [{low}, {high}]")
+
+    def set(self, value: _Any) -> None:
+        try:
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if item is not None:
+                    self.check(item)
+        except ValueError as error:
+            raise IllegalFlagValueError(f"flag --{self.name}={value}: {error}") from None
+        self.value = value
+        self.present += 1
 
     def take(self, text: _Any) -> None:
         try:
             value = self.parse(text)
+            self.check(value)
         except (TypeError, ValueError) as error:
             raise IllegalFlagValueError(f"flag --{self.name}={text}: {error}") from None
         self.value = (self.value if self.present else []) + [value] if self.many else value
@@ -61,8 +80,7 @@ class FlagValues:
         return flag.value
 
     def __setattr__(self, name: str, value: _Any) -> None:
-        flag = self._find(name)
-        flag.value, flag.present = value, flag.present + 1
+        self._find(name).set(value)
 
     def __getitem__(self, name: str) -> _Flag:
         return self._find(name)
@@ -77,8 +95,9 @@ class FlagValues:
         return sorted(self._flags)
 
     def __delattr__(self, name: str) -> None:
-        self._find(name)
-        del self._flags[name]
+        flag = self._find(name)
+        for one in {flag.name, flag.short_name} & set(self._flags):
+            del self._flags[one]
 
     def __call__(self, argv: _Sequence[str], known_only: bool = False) -> list[str]:
         """Takes the flags of argv; the others, with the name of the program first."""
@@ -131,22 +150,32 @@ class FlagValues:
             flag.value = value
 
     def get_help(self) -> str:
-        return "\n".join(f"  --{'[no]' if flag.switch else ''}{flag.name}: {flag.help or ''}\n    (default: {flag.default!r})"
-                         for flag in self._flags.values())
+        return "\n".join(f"  {f'-{flag.short_name},' if flag.short_name else ''}--{'[no]' if flag.switch else ''}{flag.name}: "
+                         f"{flag.help or ''}\n    (default: {flag.default!r})"
+                         for name, flag in self._flags.items() if name == flag.name)
 
 
 FLAGS = FlagValues()
 
 
-def _define(name: str, default: _Any, help: str | None, parse: _Callable, **options: bool) -> None:  # noqa: A002
-    if name in FLAGS:
-        raise Error(f"The flag {name!r} is defined twice.")
-    flag = _Flag(name, None, help, parse, **options)
+def _define(name: str, default: _Any, help: str | None, parse: _Callable, named: dict,  # noqa: A002
+            bounded: bool = False, **options: bool) -> None:
+    known = {"required", "short_name"} | ({"lower_bound", "upper_bound"} if bounded else set())
+    for key in named.keys() - known:
+        raise TypeError(f"flag --{name}: an argument {key!r} of the definition does not exist; "
+                        f"{', '.join(sorted(known))} do")
+    flag = _Flag(name, None, help, parse, **options, **named)
+    for one in (name, flag.short_name):
+        if one in FLAGS:
+            raise Error(f"The flag {one!r} is defined twice.")
+    if flag.required and default is not None:
+        raise ValueError(f"flag --{name} is required, so that its default is None, not {default!r}")
     if default is not None:
         for value in default if options.get("many") and isinstance(default, (list, tuple)) else [default]:
             flag.take(value)
         flag.default, flag.present = flag.value, 0
-    FLAGS._flags[name] = flag
+    for one in filter(None, (name, flag.short_name)):
+        FLAGS._flags[one] = flag
 
 
 def _switch(value: _Any) -> bool:
@@ -163,19 +192,19 @@ def _items(value: _Any) -> list[str]:
 
 
 def DEFINE_string(name: str, default: str | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, _os.fspath)
+    _define(name, default, help, _os.fspath, named)
 
 
 def DEFINE_integer(name: str, default: int | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, int)
+    _define(name, default, help, int, named, bounded=True)
 
 
 def DEFINE_float(name: str, default: float | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, float)
+    _define(name, default, help, float, named, bounded=True)
 
 
 def DEFINE_boolean(name: str, default: bool | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, _switch, switch=True)
+    _define(name, default, help, _switch, named, switch=True)
 
 
 def DEFINE_enum(name: str, default: str | None, enum_values: _Sequence[str], help: str | None = None,  # noqa: A002,N802
@@ -185,23 +214,23 @@ def DEFINE_enum(name: str, default: str | None, enum_values: _Sequence[str], hel
             raise ValueError(f"value should be one of <{'|'.join(enum_values)}>")
         return value
 
-    _define(name, default, help, parse)
+    _define(name, default, help, parse, named)
 
 
 def DEFINE_list(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, _items)
+    _define(name, default, help, _items, named)
 
 
 def DEFINE_multi_string(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, str, many=True)
+    _define(name, default, help, str, named, many=True)
 
 
 def DEFINE_multi_integer(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, int, many=True)
+    _define(name, default, help, int, named, bounded=True, many=True)
 
 
 def DEFINE_multi_float(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
-    _define(name, default, help, float, many=True)
+    _define(name, default, help, float, named, bounded=True, many=True)
 
 
 DEFINE_bool = DEFINE_boolean

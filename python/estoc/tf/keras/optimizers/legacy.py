@@ -11,6 +11,7 @@ from ...._lib import here as _here
 from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
+from ..._function import GradientTape as _GradientTape
 from ..._function import IndexedSlices as _IndexedSlices
 from .._recorded import Recorded as _Recorded
 
@@ -82,7 +83,12 @@ class Optimizer(_Recorded, _optimizers.Optimizer):
     def minimize(self, loss: _Any, var_list: _Any = None, grad_loss: _Any = None, name: str | None = None,
                  tape: _Any = None, **named: _Any) -> _Any:
         if not (isinstance(loss, _Node) and getattr(loss.graph, "world", None) is None):
-            return self._in_loop().minimize(loss, var_list, tape)
+            if named:
+                raise TypeError(f"minimize() got an unexpected keyword argument {next(iter(named))!r}")
+            if tape is None:
+                with _GradientTape() as tape:
+                    loss = loss()
+            return self.apply_gradients(zip(tape.gradient(loss, var_list, grad_loss), var_list), name)
         if grad_loss is not None:
             loss = loss * grad_loss
         return super().minimize(loss, var_list=var_list, name=name, **named)
