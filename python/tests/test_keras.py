@@ -397,6 +397,64 @@ def test_nadam_follows_its_formula():
         assert np.allclose(v.numpy(), w, rtol=1e-4)
 
 
+# --- parts of a model -------------------------------------------------------------------------------------------------
+
+
+class Parts(tf.keras.Model):
+    """A model that is called layer by layer, of what `base` has at that time."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.base = list(layers)
+
+    def call(self, x):
+        for layer in self.base:
+            x = layer(x)
+        return x
+
+
+def weighed(units=1):
+    return tf.keras.layers.Dense(units, kernel_initializer="ones", kernel_regularizer=tf.keras.regularizers.L2(0.5))
+
+
+def test_losses_are_those_of_the_regularizers_that_a_model_has_now():
+    model, x = Parts(weighed()), np.ones((2, 4), np.float32)
+    assert model.losses == []  # no variable yet
+    model(x)
+    assert [float(loss) for loss in model.losses] == [2.0]
+    model.base.append(weighed(3))
+    model.base[1](np.ones((2, 1), np.float32))
+    assert [float(loss) for loss in model.losses] == [2.0, 1.5]
+
+
+def test_losses_that_were_read_before_the_first_call_are_trained():
+    model, x, optimizer = Parts(weighed()), np.zeros((2, 4), np.float32), tf.keras.optimizers.SGD(0.1)
+    seen = []
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            penalty = sum(model.losses)
+            loss = penalty + tf.reduce_mean(model(x))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        seen.append(float(penalty))
+    assert seen == pytest.approx([0, 2, 2 * 0.9 ** 2])
+
+
+def test_the_loss_of_a_shared_layer_counts_once():
+    class Twice(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            shared = weighed(4)
+            self.first, self.second = Parts(shared), Parts(shared)
+
+        def call(self, x):
+            return self.second(self.first(x))
+
+    model = Twice()
+    model(np.ones((2, 4), np.float32))
+    assert [float(loss) for loss in model.losses] == [8.0]
+    assert len(model.submodules) == 3
+
+
 # --- speed and memory -------------------------------------------------------------------------------------------------
 
 

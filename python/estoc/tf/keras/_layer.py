@@ -314,10 +314,11 @@ class Layer(Recorded, Named):
         return tuple(self._flat_layers())
 
     def _flat_layers(self) -> list:
-        found = []
+        """All layers within, each once, also one that several of them share."""
+        found: dict[int, Layer] = {}
         for layer in self._layers:
-            found += [layer] + layer._flat_layers()
-        return found
+            found.update((id(item), item) for item in [layer] + layer._flat_layers())
+        return list(found.values())
 
     # --- variables ---
 
@@ -511,14 +512,16 @@ class Layer(Recorded, Named):
         graph = default_graph()
         found = [loss for layer in [self] + self._flat_layers() for loss in (
             layer.__dict__.get("_losses_now", ()) if graph is None else layer._losses.get(graph, ()))]
-        if graph is not None:
-            return found + self._cost_nodes()
+        terms = self._cost_terms(self._world_now().graph if graph is None else graph)
+        if graph is not None or not terms:
+            return found + self._cost_nodes(*terms)
         function = self.__dict__.get("_cost_function")
         if function is None:
             function = self.__dict__["_cost_function"] = Function(self._cost_nodes)
-        costs = function.concrete((), {}, self._world_now())[0].run([])
+        concrete, leaves = function.concrete(terms, {}, self._world_now())  # one trace for these variables
+        costs = concrete.run(leaves)
         for tape in tapes():
-            tape.record(self._cost_nodes, (), {}, None, costs)
+            tape.record(self._cost_nodes, terms, {}, None, costs)
         return found + costs
 
     @property
@@ -526,11 +529,13 @@ class Layer(Recorded, Named):
         """Nothing: what layers update in a training step is a part of it."""
         return []
 
-    def _cost_nodes(self) -> list:
+    def _cost_terms(self, graph: Graph) -> tuple:
+        """What is regularized in a graph: a variable and the function of its value, the next variable, and so on."""
+        return tuple(item for layer in [self] + self._flat_layers() for cost in layer._costs(graph) for item in cost)
+
+    def _cost_nodes(self, *terms: Any) -> list:
         """What regularizers give, in the graph that is open."""
-        graph = default_graph()
-        return [cost(variable._as_node(graph)) for layer in [self] + self._flat_layers()
-                for variable, cost in layer._costs(graph)]
+        return [cost(unwrap(variable)) for variable, cost in zip(terms[::2], terms[1::2])]
 
     def _costs(self, graph: Graph) -> list:
         """Regularizers of variables: (variable, function of its value)."""
