@@ -455,6 +455,71 @@ def test_the_loss_of_a_shared_layer_counts_once():
     assert len(model.submodules) == 3
 
 
+def test_layers_that_are_replaced_in_a_list_or_a_dict_are_found():
+    dense = tf.keras.layers.Dense
+    first, second, third = dense(4), dense(5), dense(6)
+    model = Parts(first, second)
+    assert model.layers == [first, second]
+    model.base[1] = third
+    assert model.layers == [first, third]
+    model.base.pop()
+    model.base.append(second)
+    assert model.layers == [first, second]
+    model.named = {"b": first, "a": third}
+    assert model.layers == [first, second, third]
+    model.named["a"] = last = dense(7)
+    assert model.layers == [first, second, last]
+    model.deep = ([first], {"x": [third]})
+    model.deep[1]["x"][0] = inner = dense(8)
+    assert model.layers == [first, second, last, inner]
+    model.deep[1]["x"].clear()
+    assert model.layers == [first, second, last]
+
+
+def test_an_attribute_that_is_replaced_is_forgotten():
+    class Headed(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.head = self.same = tf.keras.layers.Dense(2)
+            self.scale = self.add_weight("scale", (2,))
+            self.mean = tf.keras.metrics.Mean()
+            self.add_weight("kept", ())
+
+    layer = Headed()
+    first, scale, (mean,), last = layer.head, layer.scale, layer.metrics, tf.keras.layers.Dense(3)
+    layer.head = last
+    assert layer.submodules == (first, last)
+    layer.same = None
+    assert layer.submodules == (last,)
+    assert layer.weights[0] is scale and layer.metrics == [mean]
+    layer.scale = layer.mean = "none"
+    assert [variable.name for variable in layer.weights] == ["kept:0"] and layer.metrics == []
+    del layer.head
+    assert layer.submodules == () and not hasattr(layer, "head")
+
+
+def test_layers_of_a_dict_whose_keys_nothing_orders_are_found():
+    model = Parts()
+    model.names = {1: "x", "b": 2}
+    model.base.append(tf.keras.layers.Dense(2))
+    assert model.layers == model.base
+    model.names[None] = last = tf.keras.layers.Dense(3)
+    assert model.layers == model.base + [last]
+
+
+def test_a_long_list_of_numbers_is_looked_through_once(monkeypatch):
+    from estoc.tf.keras import _layer
+    model, looked = Parts(tf.keras.layers.Dense(1)), []
+    model.log = [(i, float(i)) for i in range(500)]
+    model.by_step = {i: float(i) for i in range(500)}
+    model(np.ones((1, 2), np.float32))
+    parts_of = _layer._parts_of
+    monkeypatch.setattr(_layer, "_parts_of", lambda value: looked.append(value) or parts_of(value))
+    model.log.append((500, 500.0))
+    model.by_step[500] = 500.0
+    assert len(model.trainable_variables) == 2 and len(looked) == 4  # a pair with its numbers, and a number
+
+
 # --- speed and memory -------------------------------------------------------------------------------------------------
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import re
 import threading
 import weakref
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -193,6 +194,67 @@ def _precision_of(policy: mixed_precision.Policy | None) -> int:
     return lib.EST_PRECISION_MIXED_BFLOAT16 if mixed else lib.EST_PRECISION_FLOAT32
 
 
+_KINDS = ("_layers", "_own_weights", "_own_metrics")
+
+
+class _Seen:
+    """A list or a dict among the attributes of a layer, and the layers, variables, lists and dicts that were in it when
+    it was looked at. A long list of something else, to which a program appends, is compared by identity only."""
+
+    def __init__(self, value: list | dict):
+        self.value = value
+        self.items: list = []  # kept, so that their identity is theirs
+        self.parts: list = []
+        self.look()
+
+    def look(self) -> bool:
+        """Whether layers or variables came, went or changed their places."""
+        value, count, changed = self.value, len(self.items), False
+        items = list(value.values()) if isinstance(value, dict) else value
+        if len(items) < count or not all(map(operator.is_, self.items, items)):
+            changed = bool(self.parts)
+            self.items, self.parts, count = [], [], 0
+        if len(items) > count:
+            self.items += items[count:]
+            parts = [part for item in self.items[count:] for part in _parts_of(item)]
+            if parts and isinstance(value, dict):
+                parts = [part for key in _in_order(value) for part in _parts_of(value[key])]
+                self.parts = []
+            self.parts += parts
+            changed = changed or bool(parts)
+        for part in self.parts:
+            if type(part) is _Seen:
+                changed = part.look() or changed
+        return changed
+
+
+def _in_order(value: dict) -> list:
+    """The keys of a dict as _structure.flatten has them; keys that nothing orders as they came."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return list(value)
+
+
+def _parts_of(value: Any) -> list:
+    """The layers and variables of an attribute, and its lists and dicts, which may get more of them."""
+    if isinstance(value, (Layer, Variable)):
+        return [value]
+    if isinstance(value, (list, dict)):
+        return [_Seen(value)]
+    if isinstance(value, _structure.PerReplica):
+        value = value.values
+    return [part for item in value for part in _parts_of(item)] if isinstance(value, tuple) else []
+
+
+def _leaves_of(parts: list) -> Iterator[Any]:
+    for part in parts:
+        if type(part) is _Seen:
+            yield from _leaves_of(part.parts)
+        else:
+            yield part
+
+
 class Layer(Recorded, Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
@@ -204,7 +266,8 @@ class Layer(Recorded, Named):
         d = self.__dict__
         d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
         d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
-        d["_open"] = {}  # attributes that may get more of them: lists and dicts, with their sizes
+        d["_in_attributes"] = {}  # attribute -> its layers and variables, and _Seen of its lists and dicts
+        d["_held"], d["_by_attribute"] = {}, set()  # layers and variables of attributes by id; those known by them alone
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
         d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
@@ -234,9 +297,10 @@ class Layer(Recorded, Named):
     # --- parts ---
 
     def __setattr__(self, key: str, value: Any) -> None:
-        if "_layers" not in self.__dict__:
+        d = self.__dict__
+        if "_layers" not in d:
             if not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
-                self.__dict__[key] = value  # a number or a name may come before super().__init__()
+                d[key] = value  # a number or a name may come before super().__init__()
                 return
             raise RuntimeError(f"It looks like you are subclassing `{type(self).__name__}` and you forgot to call "
                                "`super().__init__()`")
@@ -244,49 +308,57 @@ class Layer(Recorded, Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
-        self.__dict__[key] = value
-        self._open.pop(key, None)
-        if isinstance(value, (list, dict)):
-            self._tracked.setdefault(key, value)  # its place among the attributes, also while it is empty
-            self._open[key] = -1
-        elif not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
-            self._tracked.pop(key, None)
-            return
-        self._tracked[key] = value
-        self._find(key)
+        d[key] = value
+        self._track(key, value, _parts_of(value))
 
-    def _find(self, key: str) -> bool:
-        """Finds layers and variables of an attribute, which a list may have got since; whether there was a new one."""
+    def __delattr__(self, key: str) -> None:
+        object.__delattr__(self, key)
+        self._track(key, None, [])
+
+    def _track(self, key: str, value: Any, parts: list) -> None:
+        """Knows an attribute by what is in it, and the one that had its name no longer."""
+        d = self.__dict__
+        before = d["_tracked"].pop(key, None)
+        d["_in_attributes"].pop(key, None)
+        if parts or isinstance(value, (list, dict)):
+            d["_tracked"][key] = value
+            d["_in_attributes"][key] = parts
+        if parts or before is not None:
+            self._find()
+
+    def _find(self) -> None:
+        """Brings layers, variables and metrics in line with what the attributes have now."""
         from .metrics import Metric
-        d, found = self.__dict__, False
-        try:
-            leaves = _structure.flatten(self._tracked[key])
-        except TypeError:  # keys of a dict without an order
-            return False
-        for leaf in leaves:
-            if leaf is self or not isinstance(leaf, (Layer, Variable)):
-                continue
-            kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
-            if not any(leaf is item for item in d[kind]):
+        d = self.__dict__
+        held = {id(leaf): leaf for parts in d["_in_attributes"].values() for leaf in _leaves_of(parts) if leaf is not self}
+        gone = {number for number, leaf in d["_held"].items() if number not in held and (
+            number in d["_by_attribute"] or isinstance(leaf, Variable))}
+        if gone:
+            for kind in _KINDS:
+                d[kind][:] = [item for item in d[kind] if id(item) not in gone]
+        known = {id(item) for kind in _KINDS for item in d[kind]}
+        for number, leaf in held.items():
+            if number not in known:
+                kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
                 d[kind].append(leaf)
-                found = True
-        return found
+                d["_by_attribute"].add(number)
+        d["_by_attribute"] -= gone
+        d["_held"] = held
 
     def _known(self, kind: str) -> list:
-        """Layers, variables or metrics, with those that lists and dicts among the attributes have got since."""
-        d, found = self.__dict__, False
-        for key, size in d["_open"].items():
-            value = d["_tracked"][key]
-            now = len(value) if not any(isinstance(item, (list, dict, tuple)) for item in (
-                value.values() if isinstance(value, dict) else value)) else -1
-            if now < 0 or now != size:
-                d["_open"][key] = now
-                found = self._find(key) or found
-        if found and self._in_order_of_attributes:
-            places = {id(leaf): i for i, leaf in enumerate(
-                leaf for value in d["_tracked"].values() for leaf in _structure.flatten(value))}
-            for name in ("_layers", "_own_weights"):
-                d[name].sort(key=lambda item: places.get(id(item), len(places)))
+        """Layers, variables or metrics, with what lists and dicts among the attributes have got or lost since."""
+        d = self.__dict__
+        changed = False
+        for parts in d["_in_attributes"].values():
+            for part in parts:
+                if type(part) is _Seen:
+                    changed = part.look() or changed
+        if changed:
+            self._find()
+            if self._in_order_of_attributes:
+                places = {number: i for i, number in enumerate(d["_held"])}
+                for name in ("_layers", "_own_weights"):
+                    d[name].sort(key=lambda item: places.get(id(item), len(places)))
         return d[kind]
 
     _in_order_of_attributes = True
@@ -399,7 +471,8 @@ class Layer(Recorded, Named):
 
     @property
     def trainable_weights(self) -> list[Variable]:
-        return [item for item in self._all_weights() if item.trainable and id(item) not in self._frozen_ids()]
+        frozen = self._frozen_ids()
+        return [item for item in self._all_weights() if item.trainable and id(item) not in frozen]
 
     @property
     def non_trainable_weights(self) -> list[Variable]:
