@@ -520,6 +520,17 @@ def test_a_long_list_of_numbers_is_looked_through_once(monkeypatch):
     assert len(model.trainable_variables) == 2 and len(looked) == 4  # a pair with its numbers, and a number
 
 
+def test_labels_of_unknown_rank_are_compared_as_they_are():
+    model, x = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]), np.ones((4, 2), np.float32)
+    model.compile("sgd", "mse")
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float64)])
+    def loss(y):
+        return model.compiled_loss(y, model(x))
+
+    assert float(loss(np.zeros((4, 1)))) == pytest.approx(np.mean(model(x).numpy() ** 2))
+
+
 # --- speed and memory -------------------------------------------------------------------------------------------------
 
 

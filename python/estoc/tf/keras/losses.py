@@ -105,6 +105,8 @@ def _reduced(each: _Node, weights: _Any, reduction: str) -> _Node:
                              "and predictions a last axis")
     members = {} if weights is None else {"weights": weights._c}
     node = _Node(graph, _lib.est_loss_reduce(each._c, keep.options("est_loss_options", reduction=number, **members)))
+    if reduction != "none" and node.shape is None:  # of values whose rank is not known
+        node = _ops.reshape(node, [])
     graph.check()
     return node
 

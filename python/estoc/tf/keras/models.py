@@ -1133,7 +1133,8 @@ def _matched(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
     if not all(hasattr(item, "shape") and hasattr(item, "dtype") for item in (y_true, y_pred)):
         return y_true
     is_library = isinstance(user, _metrics._Native) or getattr(user, "_each", None) is not None
-    if len(y_true.shape) == 1 and len(y_pred.shape) == 2 and (not is_library or y_pred.shape[1] == 1):
+    a, b = y_true.shape, y_pred.shape  # None: the rank is not known
+    if a is not None and b is not None and len(a) == 1 and len(b) == 2 and (not is_library or b[1] == 1):
         y_true = _eager(_ops.expand_dims)(y_true, -1)
     have, want = _as_dtype(y_true.dtype), _as_dtype(y_pred.dtype)
     if have != want and (have.is_floating and want.is_floating or have.is_integer and want.is_integer):
