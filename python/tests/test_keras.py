@@ -534,6 +534,29 @@ def test_labels_of_unknown_rank_are_compared_as_they_are():
 # --- speed and memory -------------------------------------------------------------------------------------------------
 
 
+def test_the_model_that_a_loss_refers_to_is_freed():
+    class About(tf.keras.losses.Loss):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def call(self, labels, predictions):
+            return tf.square(labels - predictions)
+
+    def trained():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+        loss, y = About(model), np.ones((4, 1), np.float32)
+        with tf.GradientTape() as tape:
+            value = loss(y, model(np.ones((4, 2), np.float32)))
+        assert tape.gradient(value, model.trainable_variables)[0] is not None
+        return weakref.ref(model)
+
+    model = trained()
+    tf.keras.backend.clear_session()
+    gc.collect()
+    assert model() is None
+
+
 def test_functions_trace_once_for_each_kind_of_arguments():
     traces = []
 

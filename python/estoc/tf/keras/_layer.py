@@ -23,8 +23,8 @@ from ..._tensor import as_array, as_dtype, c_shape, float32
 from ...graph import Graph, Node, Shape, as_node, default_graph
 from .. import _structure
 from .._absent import Named
-from .._eager import Tensor, add_operators, tapes, unwrap
-from .._function import Function
+from .._eager import Tensor, add_operators, forget_computed, tapes, unwrap
+from .._function import Function, forget_gradients
 from .._world import Variable, World, count_variables, current_world, new_variables, take_updates
 from .._world import new_world, updates_of
 from . import mixed_precision
@@ -51,6 +51,8 @@ def clear_session() -> None:
     """Names count from the beginning again, and what is made from now on is apart from what was there: memory of models
     that nothing refers to any more is freed (tf.keras.backend.clear_session)."""
     _global_counts.clear()
+    forget_computed()
+    forget_gradients()
     new_world()
 
 
