@@ -1000,6 +1000,8 @@ class Model(_Layer):
             status = _restored(self, path)
             if status is not None and (self._known_inputs() is None or status._restoration._given):
                 return status
+            if status is not None:
+                status._restoration.drop()  # the network finds the variables by the numbers of layers
         keep, network = _Keep(), self._saved_network()
         lacks = None
         for partial in (False, True):
