@@ -531,6 +531,57 @@ def test_labels_of_unknown_rank_are_compared_as_they_are():
     assert float(loss(np.zeros((4, 1)))) == pytest.approx(np.mean(model(x).numpy() ** 2))
 
 
+class Scaled(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.alpha, self.seen, self.head = 1.0, 0, tf.keras.layers.Dense(2, kernel_initializer="ones")
+        self.traces = []
+
+    def call(self, x):
+        self.traces.append(1)
+        return self.scaled(self.head(x))
+
+    def scaled(self, x):
+        return x * self.alpha
+
+
+def test_a_call_reads_attributes_as_they_are():
+    model, x = Scaled(), np.ones((1, 2), np.float32)
+    outer = tf.keras.Sequential([model])
+    assert model(x).numpy().tolist() == outer(x).numpy().tolist() == [[2, 2]]
+    model.alpha = 5.0
+    assert model(x).numpy().tolist() == outer(x).numpy().tolist() == [[10, 10]]
+    model.head = tf.keras.layers.Dense(3, kernel_initializer="ones")
+    assert model(x).shape == outer(x).shape == (1, 3)
+    traces = len(model.traces)
+    model.alpha, model.seen, model.history_of = 5.0, 1, []  # nothing that call reads has changed
+    assert outer(x).numpy().tolist() == model(x).numpy().tolist() == [[10, 10, 10]]
+    assert len(model.traces) == traces
+
+
+def test_a_call_goes_through_the_layers_that_a_list_has_now():
+    dense, x = tf.keras.layers.Dense, np.ones((1, 2), np.float32)
+    model = Parts(dense(2))
+    outer = tf.keras.Sequential([model])
+    assert outer(x).shape == model(x).shape == (1, 2)
+    model.base.append(dense(3))
+    assert outer(x).shape == model(x).shape == (1, 3)
+    model.base[1] = tf.keras.Sequential([dense(4)])
+    assert outer(x).shape == (1, 4)
+    model.base[1].add(dense(5))
+    assert outer(x).shape == model(x).shape == (1, 5)
+
+
+def test_gradients_are_of_the_attributes_that_the_call_had():
+    model, x, seen = Scaled(), np.ones((1, 2), np.float32), []
+    for alpha in (1.0, 3.0):
+        model.alpha = alpha
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x))
+        seen.append(tape.gradient(loss, model.head.kernel).numpy()[0, 0])
+    assert seen == [1, 3]
+
+
 # --- speed and memory -------------------------------------------------------------------------------------------------
 
 

@@ -257,6 +257,46 @@ def _leaves_of(parts: list) -> Iterator[Any]:
             yield part
 
 
+_changes = [0]  # of layers that may have been called
+_reads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # class -> names
+
+
+def _read_by_call(kind: type) -> set[str]:
+    """The names that `call` of a class of the program reads, and the methods that it calls; of the library's classes
+    none, which know nothing of attributes that are set later."""
+    if kind not in _reads:
+        names: set[str] = set()
+        todo = ["call", "compute_mask"]
+        while todo:
+            name = todo.pop()
+            for owner in kind.__mro__:
+                if not owner.__module__.startswith("estoc.") and name in owner.__dict__:
+                    found = _names_in(owner.__dict__[name]) - names
+                    names |= found
+                    todo += found
+        _reads[kind] = names
+    return _reads[kind]
+
+
+def _names_in(method: Any) -> set[str]:
+    """The names of attributes in the code of a method."""
+    method = getattr(method, "fget", getattr(method, "__func__", method))
+    todo, names = [getattr(inspect.unwrap(method), "__code__", None)], set()
+    while todo:
+        code = todo.pop()
+        if inspect.iscode(code):
+            names.update(code.co_names)
+            todo += code.co_consts
+    return names
+
+
+def _same(before: Any, value: Any) -> bool:
+    """Whether an attribute has kept its value."""
+    if before is value:
+        return True
+    return type(before) is type(value) and isinstance(value, (int, float, str, bytes)) and before == value
+
+
 class Layer(Recorded, Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
@@ -283,6 +323,8 @@ class Layer(Recorded, Named):
         d["built"] = False
         d["_made_in"] = weakref.WeakSet()  # graphs of worlds in which the call of a functional model was made again
         d["_eager_call"] = None
+        d["_edition"], d["_changed"], d["_looked"] = 0, 0, 0  # of its call; when the layer changed; when a call looked
+        d["_changeable"] = []  # layers of its call that read lists or dicts
         graph = default_graph()
         d["_home"] = current_world() if graph is None or getattr(graph, "world", None) is not None else None
         shape = named.pop("input_shape", None)
@@ -310,12 +352,39 @@ class Layer(Recorded, Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
+        before = d.get(key, self)
         d[key] = value
         self._track(key, value, _parts_of(value))
+        if key in _read_by_call(type(self)) and not _same(before, value) and default_graph() is None:
+            self._change()
 
     def __delattr__(self, key: str) -> None:
         object.__delattr__(self, key)
         self._track(key, None, [])
+
+    def _change(self) -> None:
+        """Calls from now on are traced again, also those of layers around this one."""
+        _changes[0] += 1
+        self.__dict__["_changed"] = _changes[0]
+
+    def _call_now(self) -> Function:
+        """The call as a function of the world, without traces of what the layer was before it changed."""
+        d = self.__dict__
+        for layer in d["_changeable"]:
+            layer._known("_layers", _read_by_call(type(layer)))
+        if d["_looked"] != _changes[0]:
+            if any(layer.__dict__["_changed"] > d["_looked"] for layer in [self] + self._flat_layers()):
+                d["_eager_call"], d["_edition"] = None, _changes[0]
+            d["_looked"] = _changes[0]
+        if d["_eager_call"] is None:
+            d["_eager_call"] = Function(self._noting)
+        return d["_eager_call"]
+
+    def _traced(self) -> None:
+        """After a trace, which may have made layers and variables."""
+        self.__dict__["_changeable"] = [layer for layer in [self] + self._flat_layers() if any(
+            type(part) is _Seen for key in _read_by_call(type(layer)) for part in layer._in_attributes.get(key, ()))]
+        self.__dict__["_looked"] = _changes[0]
 
     def _track(self, key: str, value: Any, parts: list) -> None:
         """Knows an attribute by what is in it, and the one that had its name no longer."""
@@ -345,14 +414,17 @@ class Layer(Recorded, Named):
                 d[kind].append(leaf)
                 d["_by_attribute"].add(number)
         d["_by_attribute"] -= gone
+        if list(held) != list(d["_held"]):
+            self._change()
         d["_held"] = held
 
-    def _known(self, kind: str) -> list:
-        """Layers, variables or metrics, with what lists and dicts among the attributes have got or lost since."""
+    def _known(self, kind: str, names: set[str] | None = None) -> list:
+        """Layers, variables or metrics, with what lists and dicts among the attributes, or those of these names, have got
+        or lost since."""
         d = self.__dict__
         changed = False
-        for parts in d["_in_attributes"].values():
-            for part in parts:
+        for key, parts in d["_in_attributes"].items():
+            for part in parts if names is None or key in names else ():
                 if type(part) is _Seen:
                     changed = part.look() or changed
         if changed:
@@ -616,9 +688,9 @@ class Layer(Recorded, Named):
         """Regularizers of variables: (variable, function of its value)."""
         return []
 
-    def _noting(self, masks: list | None, *args: Any, **named: Any) -> tuple:
+    def _noting(self, masks: list | None, edition: int, *args: Any, **named: Any) -> tuple:
         """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), and the masks of the
-        result."""
+        result. The edition of the layer tells tapes which traces are of the same."""
         graph = default_graph()
         for leaf, mask in zip(_structure.flatten(args[0]) if masks else (), masks or ()):
             if mask is not None and isinstance(leaf, Node):
@@ -644,15 +716,17 @@ class Layer(Recorded, Named):
             return KerasTensor._keras_call(self._in_graph, args, named, self)
         if default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
             return self._in_graph(*args, **named)
-        if self._eager_call is None:
-            self.__dict__["_eager_call"] = Function(self._noting)
+        function = self._call_now()
+        traces = function.experimental_get_tracing_count()
         masks = [getattr(leaf, "_keras_mask", None) for leaf in _structure.flatten(args[0])] if args else []
         masks = masks if any(mask is not None for mask in masks) else None
         values, more = _values(args, named)
-        concrete, flat = self._eager_call.concrete((masks, *values), more, world=self._world_now())
+        concrete, flat = function.concrete((masks, self._edition, *values), more, world=self._world_now())
+        if function.experimental_get_tracing_count() != traces:
+            self._traced()
         result = concrete.run(flat)
         for tape in tapes():
-            tape.record(self._noting, (masks, *args), named, None, result)
+            tape.record(self._noting, (masks, self._edition, *args), named, None, result)
         value, losses, made = result
         for leaf, mask in zip(_structure.flatten(value) if made else (), made):
             if mask is not None and type(leaf) is Tensor:

@@ -1587,8 +1587,8 @@ class Sequential(Model):
         """What was made of the layers so far; they keep their variables."""
         if self._network is not None:
             self._drop_network()
-        self.__dict__.update(built=False, _eager_call=None, _cost_function=None, _steps={}, _specs=None,
-                             _output_form=None)
+        self._change()
+        self.__dict__.update(built=False, _steps={}, _specs=None, _output_form=None)
 
     def _call_symbolic(self) -> _Any:
         """Calls the layers one after the other as a functional model does, for their inputs and outputs."""
