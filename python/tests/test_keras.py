@@ -474,6 +474,10 @@ def test_layers_that_are_replaced_in_a_list_or_a_dict_are_found():
     assert model.layers == [first, second, last, inner]
     model.deep[1]["x"].clear()
     assert model.layers == [first, second, last]
+    model.base += [third]  # in its place, and another list comes last
+    assert model.layers == [first, second, third, last]
+    model.base = [inner]
+    assert model.layers == [first, last, inner]
 
 
 def test_an_attribute_that_is_replaced_is_forgotten():

@@ -389,8 +389,11 @@ class Layer(Recorded, Named):
     def _track(self, key: str, value: Any, parts: list) -> None:
         """Knows an attribute by what is in it, and the one that had its name no longer."""
         d = self.__dict__
-        before = d["_tracked"].pop(key, None)
-        d["_in_attributes"].pop(key, None)
+        before = d["_tracked"].get(key)
+        if before is not None:
+            if before is value:  # list += items: in its place, where they are found
+                return
+            del d["_tracked"][key], d["_in_attributes"][key]
         if parts or isinstance(value, (list, dict)):
             d["_tracked"][key] = value
             d["_in_attributes"][key] = parts
