@@ -85,6 +85,73 @@ def test_values_wait_for_variables(tmp_path):
     assert not late.layers[0].kernel.numpy().any()
 
 
+def waiting():
+    from estoc.tf import _world
+    return len(_world.restorations)
+
+
+class Own(tf.keras.layers.Layer):
+    def build(self, shape):
+        self.w = self.add_weight("w", (2,))
+
+    def call(self, x):
+        return x * self.w
+
+
+def test_a_checkpoint_that_is_restored_again_waits_once(tmp_path):
+    """What it has for variables that never come must not be looked for by one more of them after each load."""
+    path = str(tmp_path / "w")
+    model = tf.keras.Sequential([Own(), Own()])
+    model(np.ones((1, 2), np.float32))
+    model.save_weights(path)
+    other, before = tf.keras.Sequential([Own()]), waiting()
+    other(np.ones((1, 2), np.float32))
+    for _ in range(3):
+        other.load_weights(path)
+    assert waiting() == before + 1
+    other.add(Own())
+    other(np.ones((1, 2), np.float32))
+    assert waiting() == before
+    assert [list(w) for w in other.get_weights()] == [list(w) for w in model.get_weights()]
+
+
+def test_an_earlier_checkpoint_gives_what_a_later_one_lacks(tmp_path):
+    tf.train.Checkpoint(a=tf.Variable(1.0), b=tf.Variable(2.0)).write(str(tmp_path / "both"))
+    tf.train.Checkpoint(a=tf.Variable(3.0)).write(str(tmp_path / "one"))
+    checkpoint = tf.train.Checkpoint()
+    checkpoint.restore(str(tmp_path / "both"))
+    checkpoint.restore(str(tmp_path / "one"))
+    checkpoint.a, checkpoint.b = tf.Variable(0.0), tf.Variable(0.0)
+    assert (checkpoint.a.numpy(), checkpoint.b.numpy()) == (3, 2)
+
+
+def test_a_checkpoint_of_other_objects_does_not_wait(tmp_path):
+    path, before = str(tmp_path / "w"), waiting()
+    tf.train.Checkpoint(other=tf.Variable(1.0)).write(path)
+    model = tf.keras.Sequential([Own(input_shape=(2,))])
+    model(np.ones((1, 2), np.float32))
+    with pytest.raises(tf.errors.OpError):
+        model.load_weights(path)
+    assert waiting() == before
+
+
+def test_only_what_waits_for_a_checkpoint_is_given_what_joins_it(tmp_path, monkeypatch):
+    from estoc.tf import _checkpoint
+    path = str(tmp_path / "c")
+    tf.train.Checkpoint(inner=tf.train.Checkpoint(v=tf.Variable(4.0))).write(path)
+    inner, matched = tf.train.Checkpoint(), []
+    outer, other = tf.train.Checkpoint(inner=inner), tf.train.Checkpoint()
+    outer.restore(path), other.restore(path)
+    match = _checkpoint.Restoration.match
+    monkeypatch.setattr(_checkpoint.Restoration, "match", lambda self: matched.append(self._checkpoint()) or match(self))
+    v = tf.Variable(0.0)
+    v.numpy()  # variables that join the world are given theirs
+    matched.clear()
+    inner.v = v
+    assert set(matched) == {outer} and v.numpy() == 4
+    del other
+
+
 def test_statuses(tmp_path):
     path = tf.train.Checkpoint(a=tf.Variable(1.0), b=tf.Variable([2.0])).write(tmp_path / "c")
     a, c = tf.Variable(0.0), tf.Variable(0.0)

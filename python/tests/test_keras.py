@@ -397,7 +397,219 @@ def test_nadam_follows_its_formula():
         assert np.allclose(v.numpy(), w, rtol=1e-4)
 
 
+# --- parts of a model -------------------------------------------------------------------------------------------------
+
+
+class Parts(tf.keras.Model):
+    """A model that is called layer by layer, of what `base` has at that time."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.base = list(layers)
+
+    def call(self, x):
+        for layer in self.base:
+            x = layer(x)
+        return x
+
+
+def weighed(units=1):
+    return tf.keras.layers.Dense(units, kernel_initializer="ones", kernel_regularizer=tf.keras.regularizers.L2(0.5))
+
+
+def test_losses_are_those_of_the_regularizers_that_a_model_has_now():
+    model, x = Parts(weighed()), np.ones((2, 4), np.float32)
+    assert model.losses == []  # no variable yet
+    model(x)
+    assert [float(loss) for loss in model.losses] == [2.0]
+    model.base.append(weighed(3))
+    model.base[1](np.ones((2, 1), np.float32))
+    assert [float(loss) for loss in model.losses] == [2.0, 1.5]
+
+
+def test_losses_that_were_read_before_the_first_call_are_trained():
+    model, x, optimizer = Parts(weighed()), np.zeros((2, 4), np.float32), tf.keras.optimizers.SGD(0.1)
+    seen = []
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            penalty = sum(model.losses)
+            loss = penalty + tf.reduce_mean(model(x))
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        seen.append(float(penalty))
+    assert seen == pytest.approx([0, 2, 2 * 0.9 ** 2])
+
+
+def test_the_loss_of_a_shared_layer_counts_once():
+    class Twice(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            shared = weighed(4)
+            self.first, self.second = Parts(shared), Parts(shared)
+
+        def call(self, x):
+            return self.second(self.first(x))
+
+    model = Twice()
+    model(np.ones((2, 4), np.float32))
+    assert [float(loss) for loss in model.losses] == [8.0]
+    assert len(model.submodules) == 3
+
+
+def test_layers_that_are_replaced_in_a_list_or_a_dict_are_found():
+    dense = tf.keras.layers.Dense
+    first, second, third = dense(4), dense(5), dense(6)
+    model = Parts(first, second)
+    assert model.layers == [first, second]
+    model.base[1] = third
+    assert model.layers == [first, third]
+    model.base.pop()
+    model.base.append(second)
+    assert model.layers == [first, second]
+    model.named = {"b": first, "a": third}
+    assert model.layers == [first, second, third]
+    model.named["a"] = last = dense(7)
+    assert model.layers == [first, second, last]
+    model.deep = ([first], {"x": [third]})
+    model.deep[1]["x"][0] = inner = dense(8)
+    assert model.layers == [first, second, last, inner]
+    model.deep[1]["x"].clear()
+    assert model.layers == [first, second, last]
+    model.base += [third]  # in its place, and another list comes last
+    assert model.layers == [first, second, third, last]
+    model.base = [inner]
+    assert model.layers == [first, last, inner]
+
+
+def test_an_attribute_that_is_replaced_is_forgotten():
+    class Headed(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.head = self.same = tf.keras.layers.Dense(2)
+            self.scale = self.add_weight("scale", (2,))
+            self.mean = tf.keras.metrics.Mean()
+            self.add_weight("kept", ())
+
+    layer = Headed()
+    first, scale, (mean,), last = layer.head, layer.scale, layer.metrics, tf.keras.layers.Dense(3)
+    layer.head = last
+    assert layer.submodules == (first, last)
+    layer.same = None
+    assert layer.submodules == (last,)
+    assert layer.weights[0] is scale and layer.metrics == [mean]
+    layer.scale = layer.mean = "none"
+    assert [variable.name for variable in layer.weights] == ["kept:0"] and layer.metrics == []
+    del layer.head
+    assert layer.submodules == () and not hasattr(layer, "head")
+
+
+def test_layers_of_a_dict_whose_keys_nothing_orders_are_found():
+    model = Parts()
+    model.names = {1: "x", "b": 2}
+    model.base.append(tf.keras.layers.Dense(2))
+    assert model.layers == model.base
+    model.names[None] = last = tf.keras.layers.Dense(3)
+    assert model.layers == model.base + [last]
+
+
+def test_a_long_list_of_numbers_is_looked_through_once(monkeypatch):
+    from estoc.tf.keras import _layer
+    model, looked = Parts(tf.keras.layers.Dense(1)), []
+    model.log = [(i, float(i)) for i in range(500)]
+    model.by_step = {i: float(i) for i in range(500)}
+    model(np.ones((1, 2), np.float32))
+    parts_of = _layer._parts_of
+    monkeypatch.setattr(_layer, "_parts_of", lambda value: looked.append(value) or parts_of(value))
+    model.log.append((500, 500.0))
+    model.by_step[500] = 500.0
+    assert len(model.trainable_variables) == 2 and len(looked) == 4  # a pair with its numbers, and a number
+
+
+def test_labels_of_unknown_rank_are_compared_as_they_are():
+    model, x = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]), np.ones((4, 2), np.float32)
+    model.compile("sgd", "mse")
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float64)])
+    def loss(y):
+        return model.compiled_loss(y, model(x))
+
+    assert float(loss(np.zeros((4, 1)))) == pytest.approx(np.mean(model(x).numpy() ** 2))
+
+
+class Scaled(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.alpha, self.seen, self.head = 1.0, 0, tf.keras.layers.Dense(2, kernel_initializer="ones")
+        self.traces = []
+
+    def call(self, x):
+        self.traces.append(1)
+        return self.scaled(self.head(x))
+
+    def scaled(self, x):
+        return x * self.alpha
+
+
+def test_a_call_reads_attributes_as_they_are():
+    model, x = Scaled(), np.ones((1, 2), np.float32)
+    outer = tf.keras.Sequential([model])
+    assert model(x).numpy().tolist() == outer(x).numpy().tolist() == [[2, 2]]
+    model.alpha = 5.0
+    assert model(x).numpy().tolist() == outer(x).numpy().tolist() == [[10, 10]]
+    model.head = tf.keras.layers.Dense(3, kernel_initializer="ones")
+    assert model(x).shape == outer(x).shape == (1, 3)
+    traces = len(model.traces)
+    model.alpha, model.seen, model.history_of = 5.0, 1, []  # nothing that call reads has changed
+    assert outer(x).numpy().tolist() == model(x).numpy().tolist() == [[10, 10, 10]]
+    assert len(model.traces) == traces
+
+
+def test_a_call_goes_through_the_layers_that_a_list_has_now():
+    dense, x = tf.keras.layers.Dense, np.ones((1, 2), np.float32)
+    model = Parts(dense(2))
+    outer = tf.keras.Sequential([model])
+    assert outer(x).shape == model(x).shape == (1, 2)
+    model.base.append(dense(3))
+    assert outer(x).shape == model(x).shape == (1, 3)
+    model.base[1] = tf.keras.Sequential([dense(4)])
+    assert outer(x).shape == (1, 4)
+    model.base[1].add(dense(5))
+    assert outer(x).shape == model(x).shape == (1, 5)
+
+
+def test_gradients_are_of_the_attributes_that_the_call_had():
+    model, x, seen = Scaled(), np.ones((1, 2), np.float32), []
+    for alpha in (1.0, 3.0):
+        model.alpha = alpha
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x))
+        seen.append(tape.gradient(loss, model.head.kernel).numpy()[0, 0])
+    assert seen == [1, 3]
+
+
 # --- speed and memory -------------------------------------------------------------------------------------------------
+
+
+def test_the_model_that_a_loss_refers_to_is_freed():
+    class About(tf.keras.losses.Loss):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def call(self, labels, predictions):
+            return tf.square(labels - predictions)
+
+    def trained():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+        loss, y = About(model), np.ones((4, 1), np.float32)
+        with tf.GradientTape() as tape:
+            value = loss(y, model(np.ones((4, 2), np.float32)))
+        assert tape.gradient(value, model.trainable_variables)[0] is not None
+        return weakref.ref(model)
+
+    model = trained()
+    tf.keras.backend.clear_session()
+    gc.collect()
+    assert model() is None
 
 
 def test_functions_trace_once_for_each_kind_of_arguments():

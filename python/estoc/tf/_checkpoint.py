@@ -186,9 +186,9 @@ class Restoration:
         self._reader = _files.load_checkpoint(path)
         span = lib.est_checkpoint_saved_objects(self._reader._c)
         self.objects = [_Object(span.data[i]) for i in range(span.n)]
-        self._given: dict[int, int] = {}  # number of an object -> id of the variable that has its value
+        self._given: dict[int, int] = {}  # number of an object -> id of the variable that has its value; 0: not its own
         self._kept: list = []  # those variables
-        self._matched: set[int] = set()
+        self.checkpoints: weakref.WeakSet = weakref.WeakSet()  # that were met below the root, with itself
         self._busy = False
 
     def _root(self) -> Any:
@@ -209,8 +209,22 @@ class Restoration:
                 self._walk(root)
             finally:
                 self._busy = False
-        if (root is None or not self.unmatched()) and self in _world.restorations:
+        if root is None or not self.unmatched():
+            self.drop()
+
+    def drop(self) -> None:
+        """Lets nothing wait for it any more."""
+        if self in _world.restorations:
             _world.restorations.remove(self)
+
+    def yield_to(self, later: "Restoration") -> None:
+        """Leaves what still waits to a later one of the same root, which has newer values for it."""
+        keys = {item.key for item in later.objects}
+        for number, item in enumerate(self.objects):
+            if item.key in keys:
+                self._given.setdefault(number, 0)
+        if not self.unmatched():
+            self.drop()
 
     def _walk(self, root: Any) -> None:
         seen, todo = set(), [(0, root)]
@@ -220,7 +234,8 @@ class Restoration:
             if (number, id(value)) in seen:
                 continue
             seen.add((number, id(value)))
-            self._matched.add(number)
+            if isinstance(value, Checkpoint):
+                self.checkpoints.add(value)
             saved = self.objects[number]
             self._give(number, value)
             below = dict(parts(value))
@@ -278,6 +293,9 @@ def restored(root: Any, path: str) -> "_Status | None":
     if lib.est_checkpoint_saved_objects(_files.load_checkpoint(path)._c).n == 0:
         return None
     restoration = Restoration(root, path)
+    for other in list(_world.restorations):
+        if other._checkpoint() is root:
+            other.yield_to(restoration)
     _world.restorations.append(restoration)
     restoration.match()
     return _Status(restoration, root)
@@ -390,8 +408,9 @@ class Checkpoint:
         if name not in self._names:
             self._names.append(name)
         self.__dict__[name] = value
-        for restoration in list(_world.restorations):  # what waits for this name
-            restoration.match()
+        for restoration in list(_world.restorations):
+            if self in restoration.checkpoints:  # what waits for this name
+                restoration.match()
 
     def _children(self) -> list[tuple[str, Any]]:
         found = [] if self._root is None else list(parts(self._root))

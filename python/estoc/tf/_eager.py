@@ -175,6 +175,11 @@ _STEPS_MAX = 4096
 _lock = threading.RLock()
 
 
+def forget_computed() -> None:
+    """Functions that were computed, and what those of a program refer to."""
+    _steps.clear()
+
+
 class _Computed:
     """A function over nodes as a prepared step in a graph of its own."""
 

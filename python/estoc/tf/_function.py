@@ -681,6 +681,11 @@ _gradient_steps: dict[Any, "_GradientStep"] = {}
 _GRADIENT_STEPS_MAX = 256
 
 
+def forget_gradients() -> None:
+    """What tapes have computed, and the models that they recorded."""
+    _gradient_steps.clear()
+
+
 class _GradientStep:
     """Recorded calls as a function that computes derivatives."""
 

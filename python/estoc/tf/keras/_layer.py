@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import re
 import threading
 import weakref
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from ..._tensor import as_array, as_dtype, c_shape, float32
 from ...graph import Graph, Node, Shape, as_node, default_graph
 from .. import _structure
 from .._absent import Named
-from .._eager import Tensor, add_operators, tapes, unwrap
-from .._function import Function
+from .._eager import Tensor, add_operators, forget_computed, tapes, unwrap
+from .._function import Function, forget_gradients
 from .._world import Variable, World, count_variables, current_world, new_variables, take_updates
 from .._world import new_world, updates_of
 from . import mixed_precision
@@ -50,6 +51,8 @@ def clear_session() -> None:
     """Names count from the beginning again, and what is made from now on is apart from what was there: memory of models
     that nothing refers to any more is freed (tf.keras.backend.clear_session)."""
     _global_counts.clear()
+    forget_computed()
+    forget_gradients()
     new_world()
 
 
@@ -193,6 +196,107 @@ def _precision_of(policy: mixed_precision.Policy | None) -> int:
     return lib.EST_PRECISION_MIXED_BFLOAT16 if mixed else lib.EST_PRECISION_FLOAT32
 
 
+_KINDS = ("_layers", "_own_weights", "_own_metrics")
+
+
+class _Seen:
+    """A list or a dict among the attributes of a layer, and the layers, variables, lists and dicts that were in it when
+    it was looked at. A long list of something else, to which a program appends, is compared by identity only."""
+
+    def __init__(self, value: list | dict):
+        self.value = value
+        self.items: list = []  # kept, so that their identity is theirs
+        self.parts: list = []
+        self.look()
+
+    def look(self) -> bool:
+        """Whether layers or variables came, went or changed their places."""
+        value, count, changed = self.value, len(self.items), False
+        items = list(value.values()) if isinstance(value, dict) else value
+        if len(items) < count or not all(map(operator.is_, self.items, items)):
+            changed = bool(self.parts)
+            self.items, self.parts, count = [], [], 0
+        if len(items) > count:
+            self.items += items[count:]
+            parts = [part for item in self.items[count:] for part in _parts_of(item)]
+            if parts and isinstance(value, dict):
+                parts = [part for key in _in_order(value) for part in _parts_of(value[key])]
+                self.parts = []
+            self.parts += parts
+            changed = changed or bool(parts)
+        for part in self.parts:
+            if type(part) is _Seen:
+                changed = part.look() or changed
+        return changed
+
+
+def _in_order(value: dict) -> list:
+    """The keys of a dict as _structure.flatten has them; keys that nothing orders as they came."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return list(value)
+
+
+def _parts_of(value: Any) -> list:
+    """The layers and variables of an attribute, and its lists and dicts, which may get more of them."""
+    if isinstance(value, (Layer, Variable)):
+        return [value]
+    if isinstance(value, (list, dict)):
+        return [_Seen(value)]
+    if isinstance(value, _structure.PerReplica):
+        value = value.values
+    return [part for item in value for part in _parts_of(item)] if isinstance(value, tuple) else []
+
+
+def _leaves_of(parts: list) -> Iterator[Any]:
+    for part in parts:
+        if type(part) is _Seen:
+            yield from _leaves_of(part.parts)
+        else:
+            yield part
+
+
+_changes = [0]  # of layers that may have been called
+_reads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # class -> names
+
+
+def _read_by_call(kind: type) -> set[str]:
+    """The names that `call` of a class of the program reads, and the methods that it calls; of the library's classes
+    none, which know nothing of attributes that are set later."""
+    if kind not in _reads:
+        names: set[str] = set()
+        todo = ["call", "compute_mask"]
+        while todo:
+            name = todo.pop()
+            for owner in kind.__mro__:
+                if not owner.__module__.startswith("estoc.") and name in owner.__dict__:
+                    found = _names_in(owner.__dict__[name]) - names
+                    names |= found
+                    todo += found
+        _reads[kind] = names
+    return _reads[kind]
+
+
+def _names_in(method: Any) -> set[str]:
+    """The names of attributes in the code of a method."""
+    method = getattr(method, "fget", getattr(method, "__func__", method))
+    todo, names = [getattr(inspect.unwrap(method), "__code__", None)], set()
+    while todo:
+        code = todo.pop()
+        if inspect.iscode(code):
+            names.update(code.co_names)
+            todo += code.co_consts
+    return names
+
+
+def _same(before: Any, value: Any) -> bool:
+    """Whether an attribute has kept its value."""
+    if before is value:
+        return True
+    return type(before) is type(value) and isinstance(value, (int, float, str, bytes)) and before == value
+
+
 class Layer(Recorded, Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
@@ -204,7 +308,8 @@ class Layer(Recorded, Named):
         d = self.__dict__
         d["_layers"], d["_own_weights"], d["_own_metrics"] = [], [], []
         d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
-        d["_open"] = {}  # attributes that may get more of them: lists and dicts, with their sizes
+        d["_in_attributes"] = {}  # attribute -> its layers and variables, and _Seen of its lists and dicts
+        d["_held"], d["_by_attribute"] = {}, set()  # layers and variables of attributes by id; those known by them alone
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
         d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
@@ -218,6 +323,8 @@ class Layer(Recorded, Named):
         d["built"] = False
         d["_made_in"] = weakref.WeakSet()  # graphs of worlds in which the call of a functional model was made again
         d["_eager_call"] = None
+        d["_edition"], d["_changed"], d["_looked"] = 0, 0, 0  # of its call; when the layer changed; when a call looked
+        d["_changeable"] = []  # layers of its call that read lists or dicts
         graph = default_graph()
         d["_home"] = current_world() if graph is None or getattr(graph, "world", None) is not None else None
         shape = named.pop("input_shape", None)
@@ -234,9 +341,10 @@ class Layer(Recorded, Named):
     # --- parts ---
 
     def __setattr__(self, key: str, value: Any) -> None:
-        if "_layers" not in self.__dict__:
+        d = self.__dict__
+        if "_layers" not in d:
             if not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
-                self.__dict__[key] = value  # a number or a name may come before super().__init__()
+                d[key] = value  # a number or a name may come before super().__init__()
                 return
             raise RuntimeError(f"It looks like you are subclassing `{type(self).__name__}` and you forgot to call "
                                "`super().__init__()`")
@@ -244,49 +352,90 @@ class Layer(Recorded, Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
-        self.__dict__[key] = value
-        self._open.pop(key, None)
-        if isinstance(value, (list, dict)):
-            self._tracked.setdefault(key, value)  # its place among the attributes, also while it is empty
-            self._open[key] = -1
-        elif not any(isinstance(leaf, (Layer, Variable)) for leaf in _structure.flatten(value)):
-            self._tracked.pop(key, None)
-            return
-        self._tracked[key] = value
-        self._find(key)
+        before = d.get(key, self)
+        d[key] = value
+        self._track(key, value, _parts_of(value))
+        if key in _read_by_call(type(self)) and not _same(before, value) and default_graph() is None:
+            self._change()
 
-    def _find(self, key: str) -> bool:
-        """Finds layers and variables of an attribute, which a list may have got since; whether there was a new one."""
+    def __delattr__(self, key: str) -> None:
+        object.__delattr__(self, key)
+        self._track(key, None, [])
+
+    def _change(self) -> None:
+        """Calls from now on are traced again, also those of layers around this one."""
+        _changes[0] += 1
+        self.__dict__["_changed"] = _changes[0]
+
+    def _call_now(self) -> Function:
+        """The call as a function of the world, without traces of what the layer was before it changed."""
+        d = self.__dict__
+        for layer in d["_changeable"]:
+            layer._known("_layers", _read_by_call(type(layer)))
+        if d["_looked"] != _changes[0]:
+            if any(layer.__dict__["_changed"] > d["_looked"] for layer in [self] + self._flat_layers()):
+                d["_eager_call"], d["_edition"] = None, _changes[0]
+            d["_looked"] = _changes[0]
+        if d["_eager_call"] is None:
+            d["_eager_call"] = Function(self._noting)
+        return d["_eager_call"]
+
+    def _traced(self) -> None:
+        """After a trace, which may have made layers and variables."""
+        self.__dict__["_changeable"] = [layer for layer in [self] + self._flat_layers() if any(
+            type(part) is _Seen for key in _read_by_call(type(layer)) for part in layer._in_attributes.get(key, ()))]
+        self.__dict__["_looked"] = _changes[0]
+
+    def _track(self, key: str, value: Any, parts: list) -> None:
+        """Knows an attribute by what is in it, and the one that had its name no longer."""
+        d = self.__dict__
+        before = d["_tracked"].get(key)
+        if before is not None:
+            if before is value:  # list += items: in its place, where they are found
+                return
+            del d["_tracked"][key], d["_in_attributes"][key]
+        if parts or isinstance(value, (list, dict)):
+            d["_tracked"][key] = value
+            d["_in_attributes"][key] = parts
+        if parts or before is not None:
+            self._find()
+
+    def _find(self) -> None:
+        """Brings layers, variables and metrics in line with what the attributes have now."""
         from .metrics import Metric
-        d, found = self.__dict__, False
-        try:
-            leaves = _structure.flatten(self._tracked[key])
-        except TypeError:  # keys of a dict without an order
-            return False
-        for leaf in leaves:
-            if leaf is self or not isinstance(leaf, (Layer, Variable)):
-                continue
-            kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
-            if not any(leaf is item for item in d[kind]):
+        d = self.__dict__
+        held = {id(leaf): leaf for parts in d["_in_attributes"].values() for leaf in _leaves_of(parts) if leaf is not self}
+        gone = {number for number, leaf in d["_held"].items() if number not in held and (
+            number in d["_by_attribute"] or isinstance(leaf, Variable))}
+        if gone:
+            for kind in _KINDS:
+                d[kind][:] = [item for item in d[kind] if id(item) not in gone]
+        known = {id(item) for kind in _KINDS for item in d[kind]}
+        for number, leaf in held.items():
+            if number not in known:
+                kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
                 d[kind].append(leaf)
-                found = True
-        return found
+                d["_by_attribute"].add(number)
+        d["_by_attribute"] -= gone
+        if list(held) != list(d["_held"]):
+            self._change()
+        d["_held"] = held
 
-    def _known(self, kind: str) -> list:
-        """Layers, variables or metrics, with those that lists and dicts among the attributes have got since."""
-        d, found = self.__dict__, False
-        for key, size in d["_open"].items():
-            value = d["_tracked"][key]
-            now = len(value) if not any(isinstance(item, (list, dict, tuple)) for item in (
-                value.values() if isinstance(value, dict) else value)) else -1
-            if now < 0 or now != size:
-                d["_open"][key] = now
-                found = self._find(key) or found
-        if found and self._in_order_of_attributes:
-            places = {id(leaf): i for i, leaf in enumerate(
-                leaf for value in d["_tracked"].values() for leaf in _structure.flatten(value))}
-            for name in ("_layers", "_own_weights"):
-                d[name].sort(key=lambda item: places.get(id(item), len(places)))
+    def _known(self, kind: str, names: set[str] | None = None) -> list:
+        """Layers, variables or metrics, with what lists and dicts among the attributes, or those of these names, have got
+        or lost since."""
+        d = self.__dict__
+        changed = False
+        for key, parts in d["_in_attributes"].items():
+            for part in parts if names is None or key in names else ():
+                if type(part) is _Seen:
+                    changed = part.look() or changed
+        if changed:
+            self._find()
+            if self._in_order_of_attributes:
+                places = {number: i for i, number in enumerate(d["_held"])}
+                for name in ("_layers", "_own_weights"):
+                    d[name].sort(key=lambda item: places.get(id(item), len(places)))
         return d[kind]
 
     _in_order_of_attributes = True
@@ -314,10 +463,11 @@ class Layer(Recorded, Named):
         return tuple(self._flat_layers())
 
     def _flat_layers(self) -> list:
-        found = []
+        """All layers within, each once, also one that several of them share."""
+        found: dict[int, Layer] = {}
         for layer in self._layers:
-            found += [layer] + layer._flat_layers()
-        return found
+            found.update((id(item), item) for item in [layer] + layer._flat_layers())
+        return list(found.values())
 
     # --- variables ---
 
@@ -398,7 +548,8 @@ class Layer(Recorded, Named):
 
     @property
     def trainable_weights(self) -> list[Variable]:
-        return [item for item in self._all_weights() if item.trainable and id(item) not in self._frozen_ids()]
+        frozen = self._frozen_ids()
+        return [item for item in self._all_weights() if item.trainable and id(item) not in frozen]
 
     @property
     def non_trainable_weights(self) -> list[Variable]:
@@ -511,14 +662,16 @@ class Layer(Recorded, Named):
         graph = default_graph()
         found = [loss for layer in [self] + self._flat_layers() for loss in (
             layer.__dict__.get("_losses_now", ()) if graph is None else layer._losses.get(graph, ()))]
-        if graph is not None:
-            return found + self._cost_nodes()
+        terms = self._cost_terms(self._world_now().graph if graph is None else graph)
+        if graph is not None or not terms:
+            return found + self._cost_nodes(*terms)
         function = self.__dict__.get("_cost_function")
         if function is None:
             function = self.__dict__["_cost_function"] = Function(self._cost_nodes)
-        costs = function.concrete((), {}, self._world_now())[0].run([])
+        concrete, leaves = function.concrete(terms, {}, self._world_now())  # one trace for these variables
+        costs = concrete.run(leaves)
         for tape in tapes():
-            tape.record(self._cost_nodes, (), {}, None, costs)
+            tape.record(self._cost_nodes, terms, {}, None, costs)
         return found + costs
 
     @property
@@ -526,19 +679,21 @@ class Layer(Recorded, Named):
         """Nothing: what layers update in a training step is a part of it."""
         return []
 
-    def _cost_nodes(self) -> list:
+    def _cost_terms(self, graph: Graph) -> tuple:
+        """What is regularized in a graph: a variable and the function of its value, the next variable, and so on."""
+        return tuple(item for layer in [self] + self._flat_layers() for cost in layer._costs(graph) for item in cost)
+
+    def _cost_nodes(self, *terms: Any) -> list:
         """What regularizers give, in the graph that is open."""
-        graph = default_graph()
-        return [cost(variable._as_node(graph)) for layer in [self] + self._flat_layers()
-                for variable, cost in layer._costs(graph)]
+        return [cost(unwrap(variable)) for variable, cost in zip(terms[::2], terms[1::2])]
 
     def _costs(self, graph: Graph) -> list:
         """Regularizers of variables: (variable, function of its value)."""
         return []
 
-    def _noting(self, masks: list | None, *args: Any, **named: Any) -> tuple:
+    def _noting(self, masks: list | None, edition: int, *args: Any, **named: Any) -> tuple:
         """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), and the masks of the
-        result."""
+        result. The edition of the layer tells tapes which traces are of the same."""
         graph = default_graph()
         for leaf, mask in zip(_structure.flatten(args[0]) if masks else (), masks or ()):
             if mask is not None and isinstance(leaf, Node):
@@ -564,15 +719,17 @@ class Layer(Recorded, Named):
             return KerasTensor._keras_call(self._in_graph, args, named, self)
         if default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
             return self._in_graph(*args, **named)
-        if self._eager_call is None:
-            self.__dict__["_eager_call"] = Function(self._noting)
+        function = self._call_now()
+        traces = function.experimental_get_tracing_count()
         masks = [getattr(leaf, "_keras_mask", None) for leaf in _structure.flatten(args[0])] if args else []
         masks = masks if any(mask is not None for mask in masks) else None
         values, more = _values(args, named)
-        concrete, flat = self._eager_call.concrete((masks, *values), more, world=self._world_now())
+        concrete, flat = function.concrete((masks, self._edition, *values), more, world=self._world_now())
+        if function.experimental_get_tracing_count() != traces:
+            self._traced()
         result = concrete.run(flat)
         for tape in tapes():
-            tape.record(self._noting, (masks, *args), named, None, result)
+            tape.record(self._noting, (masks, self._edition, *args), named, None, result)
         value, losses, made = result
         for leaf, mask in zip(_structure.flatten(value) if made else (), made):
             if mask is not None and type(leaf) is Tensor:

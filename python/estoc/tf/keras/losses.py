@@ -105,24 +105,23 @@ def _reduced(each: _Node, weights: _Any, reduction: str) -> _Node:
                              "and predictions a last axis")
     members = {} if weights is None else {"weights": weights._c}
     node = _Node(graph, _lib.est_loss_reduce(each._c, keep.options("est_loss_options", reduction=number, **members)))
+    if reduction != "none" and node.shape is None:  # of values whose rank is not known
+        node = _ops.reshape(node, [])
     graph.check()
     return node
 
 
 class _Reduced:
-    """A loss of a batch over nodes, as a key."""
-
-    _made: dict[_Any, "_Reduced"] = {}
+    """A loss of a batch over nodes. It is a part of keys: equal to others of the same."""
 
     def __init__(self, each: _Callable, reduction: str, by_mask: bool):
         self.each, self.reduction, self.by_mask = each, reduction, by_mask
 
-    @classmethod
-    def of(cls, each: _Callable, reduction: str, by_mask: bool = True) -> "_Reduced":
-        key = (each, reduction, by_mask)
-        if key not in cls._made:
-            cls._made[key] = cls(each, reduction, by_mask)
-        return cls._made[key]
+    def __eq__(self, other: _Any) -> bool:
+        return isinstance(other, _Reduced) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.each, self.reduction, self.by_mask))
 
     def __call__(self, labels: _Any, predictions: _Any, weights: _Any = None) -> _Node:
         mask = _mask_of(predictions) if self.by_mask else None
@@ -181,7 +180,7 @@ class Loss(_Recorded):
         if mask is not None:
             sample_weight = _times(mask, sample_weight)
         arguments = (y_true, y_pred) if sample_weight is None else (y_true, y_pred, sample_weight)
-        loss = _dispatch(_Reduced.of(self._values(), self.reduction, mask is None), arguments, {}, _convert)
+        loss = _dispatch(_Reduced(self._values(), self.reduction, mask is None), arguments, {}, _convert)
         return loss if mask is None else loss * _share(mask, self.reduction)
 
     def get_config(self) -> dict:

@@ -1055,6 +1055,8 @@ class Model(_Layer):
             status = _restored(self, path)
             if status is not None and (self._known_inputs() is None or status._restoration._given):
                 return status
+            if status is not None:
+                status._restoration.drop()  # the network finds the variables by the numbers of layers
         keep, network = _Keep(), self._saved_network()
         lacks = None
         for partial in (False, True):
@@ -1188,7 +1190,8 @@ def _matched(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
     if not all(hasattr(item, "shape") and hasattr(item, "dtype") for item in (y_true, y_pred)):
         return y_true
     is_library = isinstance(user, _metrics._Native) or getattr(user, "_each", None) is not None
-    if len(y_true.shape) == 1 and len(y_pred.shape) == 2 and (not is_library or y_pred.shape[1] == 1):
+    a, b = y_true.shape, y_pred.shape  # None: the rank is not known
+    if a is not None and b is not None and len(a) == 1 and len(b) == 2 and (not is_library or b[1] == 1):
         y_true = _eager(_ops.expand_dims)(y_true, -1)
     have, want = _as_dtype(y_true.dtype), _as_dtype(y_pred.dtype)
     if have != want and (have.is_floating and want.is_floating or have.is_integer and want.is_integer):
@@ -1639,8 +1642,8 @@ class Sequential(Model):
         """What was made of the layers so far; they keep their variables."""
         if self._network is not None:
             self._drop_network()
-        self.__dict__.update(built=False, _eager_call=None, _cost_function=None, _steps={}, _specs=None,
-                             _output_form=None)
+        self._change()
+        self.__dict__.update(built=False, _steps={}, _specs=None, _output_form=None)
 
     def _call_symbolic(self) -> _Any:
         """Calls the layers one after the other as a functional model does, for their inputs and outputs."""
