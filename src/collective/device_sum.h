@@ -6,9 +6,9 @@
  * the host, and each says why in one line.
  *
  * The group of ranks is what notices a rank that is lost, or a deadline: then the sums are aborted, and the step fails
- * as one whose sums the host makes. A library that fails by itself, or whose group is not opened in time, is not used in
- * the groups after. Values come from
- * memory of the host and go back there, so nothing that is aborted has reached a variable.
+ * as one whose sums the host makes. A library that fails by itself, or whose group is not opened in time, is not used
+ * in the groups after. Values come from memory of the host and go back there, so nothing that is aborted has reached a
+ * variable.
  *
  * One thread at a time, that of the communicator. */
 #ifndef EST_COLLECTIVE_DEVICE_SUM_H
