@@ -149,13 +149,14 @@ def files_and_folders(tf):
 def levels_of_logging(tf):
     import logging as python_logging
     logging = tf.compat.v1.logging
-    lines, before = [], logging.get_verbosity()
+    lines = []
 
     class Keep(python_logging.Handler):
         def emit(self, record):
             lines.append([record.levelname, record.getMessage()])
 
     logger, keep = tf.get_logger(), Keep()
+    before = logger.level
     logger.addHandler(keep)
     try:
         for level in (logging.WARN, logging.DEBUG, logging.FATAL):
@@ -165,7 +166,7 @@ def levels_of_logging(tf):
                 write("%d is %s", level, "shown")
     finally:
         logger.removeHandler(keep)
-        logging.set_verbosity(before)
+        logger.setLevel(before)
     return {"lines": lines, "levels": [logging.DEBUG, logging.INFO, logging.WARN, logging.ERROR, logging.FATAL]}
 
 
