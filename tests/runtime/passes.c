@@ -365,6 +365,7 @@ static est_node small_wide_deep(est_graph *g, int classes, est_node feeds[4])
 
 /* How many operations of the name a step has on a device, after fusing. */
 typedef struct fused {
+    nn_test    t; /* the program, whose nodes the graph refers to */
     est_graph *graph;
     est_arena *arena;
     est_order  order;
@@ -374,16 +375,15 @@ static fused fuse_for(int classes, bool runs_by_itself)
 {
     static const est_device_runs runs;
 
-    nn_test    t      = nn_begin(1);
     est_device device = est_device_cpu;
-    fused      f      = { .arena = est_arena_create() };
-    est_node   feeds[4], train = small_wide_deep(t.graph, classes, feeds);
+    fused      f      = { .t = nn_begin(1), .arena = est_arena_create() };
+    est_node   feeds[4], train = small_wide_deep(f.t.graph, classes, feeds);
     est_store *store = NULL;
     est_io     io    = { .feeds = feeds, .n_feeds = 4, .targets = &train, .n_targets = 1 };
 
     if (runs_by_itself) device.runs = &runs;
-    assert_ok(est_graph_status(t.graph));
-    assert_ok(est_pass_extract(t.graph, &io, &f.graph));
+    assert_ok(est_graph_status(f.t.graph));
+    assert_ok(est_pass_extract(f.t.graph, &io, &f.graph));
     assert_ok(est_pass_merge(f.graph, &io, false));
     assert_ok(est_store_create(&store)); /* `devices` is looked at for whether there are any */
     assert_ok(est_pass_fold(f.graph, &io, store,
@@ -391,7 +391,6 @@ static fused fuse_for(int classes, bool runs_by_itself)
     est_store_free(store);
     assert_ok(est_pass_fuse(f.graph, &io, &device));
     assert_ok(est_order_make(f.graph, &io, f.arena, &f.order));
-    nn_end(&t);
     return f;
 }
 
@@ -410,6 +409,7 @@ static void end_fused(fused *f)
     est_order_clear(&f->order);
     est_graph_free(f->graph);
     est_arena_free(f->arena);
+    nn_end(&f->t);
 }
 
 TEST(devices_that_run_by_themselves_get_fewer_passes)
