@@ -21,7 +21,8 @@ struct est_store {
     est_map         by_name;
     est_var       **vars;
     int             n, max;
-    est_map         tables; /* name -> est_lookup_table */
+    bool            has_copies; /* some variable has; or had */
+    est_map         tables;     /* name -> est_lookup_table */
     est_row_table **row_tables;
     int             n_row_tables;
 };
@@ -267,6 +268,7 @@ est_status est_store_add_copies(est_store *store, const est_node_def *handle, co
     var         = est_store_find(store, est_node_string(handle, "shared_name"));
     var->copies = est_alloc(sizeof(est_var *) * (size_t)n);
     if (var->copies == NULL) return est_no_memory();
+    store->has_copies = true;
     for (int i = 1; i < n && status == EST_OK; i++) status = add_copy(store, var, devices[i]);
     if (status != EST_OK) drop_copies(store, var);
     return status;
@@ -448,7 +450,7 @@ static est_status renew_copies(est_var *var)
 
 est_status est_store_renew_copies(est_store *store)
 {
-    for (int i = 0; i < store->n; i++) {
+    for (int i = 0; store->has_copies && i < store->n; i++) {
         if (store->vars[i]->stale) EST_TRY(renew_copies(store->vars[i]));
     }
     return EST_OK;
