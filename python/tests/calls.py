@@ -502,11 +502,11 @@ def _plain(value):
     return value if isinstance(value, (bool, int, str)) or value is None else str(getattr(value, "name", value))
 
 
-def results(tf):
+def results(tf, calls=CALLS, **more):
     """What each call gives; {"raises": the names of the exception's classes} for an error."""
-    names = {**DATA, "tf": tf, "T": tf.constant}
+    names = {**DATA, **more, "tf": tf, "T": tf.constant}
     found = {}
-    for call in CALLS:
+    for call in calls:
         try:
             found[call] = described(eval(call, names))
         except Exception as exception:

@@ -22,12 +22,15 @@ from ..data import TensorSpec  # noqa: F401
 from ..graph import as_node as _as_node
 from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
+from ._algebra import cumsum, einsum, tensordot  # noqa: F401
 from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, clip_by_value, eye, fill,  # noqa: F401
                      gather_nd, linspace, meshgrid, name_scope, norm, numpy_function, ones, py_function, rank, reverse,
                      scatter_nd, sort, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update, unique,
                      zeros)
 from ._array import print_ as print  # noqa: A001,F401
 from ._array import range_ as range  # noqa: A001,F401
+from ._control import (TensorArray, case, cond, foldl, foldr, map_fn, scan, switch_case, vectorized_map,  # noqa: F401
+                       while_loop)
 from ._eager import Tensor, TensorShape  # noqa: F401
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap

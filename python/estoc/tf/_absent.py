@@ -7,10 +7,8 @@ import re
 import sys
 from typing import Any, Callable, Mapping
 
-_NO_GRAPH_CONTROL = "graphs have no control flow; tf.where selects element by element"
 _RAGGED = "there are no sparse tensors; estoc.io.VarLenFeature parses to rows of unequal length"
 HINTS: dict[str, str] = {
-    "cond": _NO_GRAPH_CONTROL, "while_loop": _NO_GRAPH_CONTROL, "case": _NO_GRAPH_CONTROL, "map_fn": _NO_GRAPH_CONTROL,
     "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
     "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element", "SparseTensor": _RAGGED,

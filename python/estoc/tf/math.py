@@ -2,6 +2,7 @@
 """tf.math"""
 from .. import ops as _ops
 from ._absent import module_getattr as _module_getattr
+from ._algebra import cumprod, cumsum  # noqa: F401
 from ._array import confusion_matrix, in_top_k, reduce_std, reduce_variance, unsorted_segment_sum  # noqa: F401
 from ._eager import eager as _eager
 from .nn import l2_normalize  # noqa: F401

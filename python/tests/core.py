@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What guides on tensors, functions, datasets and preprocessing use: calls as in calls.py, and programs that take `tf`
+and return what can be compared. golden_core.json has what TensorFlow 2.15 gave."""
+import json
+import sys
+
+import numpy as np
+
+import calls
+from cases import plain
+
+#: Arguments of each function; under "" whole expressions.
+TABLE = {
+    "einsum": (
+        "'ij,jk->ik',f,f.T ; 'ij,kj',f,f ; 'ij->ji',f ; 'ij->',f ; 'ij,ij->i',f,f ; 'bij,bjk->bik',f3,np.ones((2,4,5),"
+        "np.float32) ; '...ij,jk->...ik',f3,np.ones((4,2),np.float32) ; 'i,j->ij',T([1.,2.]),T([3.,4.,5.]) ; "
+        "'ij,jk,kl->il',f,f.T,f ; 'ij , jk -> ik',i,i.T ; 'ij,jk->ij',f,f.T ; 'ij,j',f,T([1.,2.,3.,4.]) ; "
+        "'abc,cd->abd',f3,np.eye(4,dtype=np.float32) ; 'ij,jk->iq',f,f.T ; 'ij',f3 ; 'ij,ij->ij',f ; "
+        "'...a,...a->...',f3,f3 ; 'ij,ij->ij',f,f ; equation='ij->i'"),
+    "tensordot": (
+        "f,f.T,1 ; f3,f3,axes=[[1,2],[1,2]] ; f,f,2 ; [1.,2.],[3.,4.],0 ; a=f,b=f,axes=[[1],[1]] ; f3,f3,[0,0]"),
+    "cumsum": (
+        "f ; f,1 ; f,axis=-1,exclusive=True ; f,0,reverse=True ; i,1,True,True ; [1,2,3] ; x=[5.] ; e ; d,axis=1"),
+    "math.cumprod": ("f ; f,axis=1,exclusive=True ; i,axis=1,reverse=True ; [2,3,4]"),
+    "linalg.diag": ("[1.,2.,3.] ; f ; [1,2]"),
+    "linalg.diag_part": ("f ; f3 ; f.T ; i"),
+    "linalg.trace": ("f ; f3 ; i"),
+    "linalg.set_diag": ("f,[9.,8.,7.] ; f.T,[9.,8.,7.] ; f3,[[1.,2.,3.],[4.,5.,6.]]"),
+    "linalg.band_part": ("f,0,0 ; f,-1,0 ; f,0,-1 ; f,1,1 ; f3,0,1"),
+    "linalg.matrix_transpose": ("f ; f3"),
+    "linalg.cross": ("[1.,2.,3.],[0.,1.,5.] ; f[:,:3],f[:,1:]"),
+    "linalg.det": ("[[1.,2.],[3.,5.]] ; f[:,:3].astype('float64')"),
+    "linalg.logdet": ("[[4.,1.],[1.,3.]]"),
+    "linalg.inv": ("[[1.,2.],[3.,5.]] ; [[1.,2.],[3.,5.]],adjoint=True ; [[1.,2.],[2.,4.]]"),
+    "linalg.solve": ("[[1.,2.],[3.,5.]],[[1.],[2.]] ; [[1.,2.],[3.,5.]],[[1.],[2.]],adjoint=True"),
+    "linalg.triangular_solve": ("[[2.,0.],[3.,5.]],[[1.],[2.]] ; [[2.,7.],[3.,5.]],[[1.],[2.]],lower=False"),
+    "linalg.lstsq": ("[[1.,2.],[3.,5.],[0.,1.]],[[1.],[2.],[3.]] ; [[1.,2.],[3.,5.]],[[1.],[2.]],l2_regularizer=0.5"),
+    "linalg.cholesky": ("[[4.,1.],[1.,3.]]"),
+    "linalg.eigvalsh": ("[[4.,1.],[1.,3.]]"),
+    "linalg.pinv": ("[[1.,2.],[3.,5.],[0.,1.]]"),
+    "linalg.svd": ("f,compute_uv=False ; f3,compute_uv=False"),
+    "map_fn": (
+        "lambda x: x*2,T(f) ; lambda x: tf.reduce_sum(x),f ; lambda x: x[0]+x[1],([1,2],[3,4]),fn_output_signature=tf.int32 ;"
+        " lambda x: tf.cast(x,tf.float32),T([1,2]) ; lambda x: tf.cast(x,tf.float32),T([1,2]),dtype=tf.float32 ; "
+        "lambda x: (x,x+1),T([1,2]),fn_output_signature=(tf.int32,tf.int32) ; lambda x: x,3.").replace(" ;\n", " ; "),
+    "vectorized_map": ("lambda x: tf.reduce_max(x),f ; lambda x: x['a']+1,{'a':f}"),
+    "foldl": ("lambda a,x: a+x,T([1,2,3]) ; lambda a,x: a*10+x,[1,2,3],initializer=0"),
+    "foldr": ("lambda a,x: a*10+x,T([1,2,3])"),
+    "scan": ("lambda a,x: a+x,T([1.,2.,3.]) ; lambda a,x: a*x,T([1,2,3]),initializer=T(5) ; "
+             "lambda a,x: a+x,[1,2,3],reverse=True ; lambda a,x: (a[0]+x,a[1]-x),T([1,2]),initializer=(0,0)"),
+    "cond": ("T(True),lambda: 1,lambda: 2 ; T(1.)>2.,lambda: [T(1)],lambda: [T(2)] ; T(True),1,2"),
+    "case": ("[(T(False),lambda: 1),(T(True),lambda: 2)] ; [(T(False),lambda: 1)],default=lambda: 3"),
+    "switch_case": ("T(1),[lambda: 1,lambda: 2] ; T(7),{0:lambda: 1,3:lambda: 4} ; T(7),[lambda: 1],default=lambda: 9 ; "
+                    "T(-1),[lambda: 1,lambda: 2]"),
+    "while_loop": ("lambda k: k<10,lambda k: [k+3],[T(0)] ; lambda k,s: k<3,lambda k,s: (k+1,s*2.),(0,1.) ; "
+                   "lambda k: True,lambda k: [k+1],[T(0)],maximum_iterations=4"),
+}
+CALLS = [f"tf.{name}({arguments})" if name else arguments
+         for name, several in TABLE.items() for arguments in several.split(" ; ")]
+PROGRAMS = {}
+
+
+def program(function):
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+@program
+def decompositions(tf):
+    """Factors are not unique: what they are of is."""
+    a = tf.constant(calls.f)
+    s, u, v = tf.linalg.svd(a)
+    q, r = tf.linalg.qr(a)
+    symmetric = tf.constant([[4.0, 1.0], [1.0, 3.0]])
+    e, w = tf.linalg.eigh(symmetric)
+    full = tf.linalg.svd(a, full_matrices=True)
+    return {"s": s, "usv": u @ tf.linalg.diag(s) @ tf.transpose(v), "shapes": [list(x.shape) for x in (s, u, v, q, r)],
+            "full": [list(x.shape) for x in full], "qr": q @ r, "e": e, "wew": w @ tf.linalg.diag(e) @ tf.transpose(w)}
+
+
+@program
+def algebra_in_functions(tf):
+    a, b = tf.constant(calls.f), tf.constant(calls.f.T.copy())
+    w = tf.Variable(calls.f)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([None, None])])
+    def open_sizes(x, y):
+        return tf.einsum("ij,jk->ki", x, y), tf.einsum("ij,ji->", x, y), tf.tensordot(x, y, 1)
+
+    @tf.function
+    def rest(x):
+        return tf.cumsum(x, 1), tf.linalg.diag_part(x), tf.map_fn(lambda row: row[0] * row, x)
+
+    with tf.GradientTape(persistent=True) as tape:
+        product = tf.einsum("ij,kj->ik", w, w)
+        running = tf.cumsum(w, 1)
+        diagonal = tf.linalg.trace(w * w)
+    return {"open": open_sizes(a, b), "rest": rest(a), "einsum": tape.gradient(product, w),
+            "cumsum": tape.gradient(running, w), "trace": tape.gradient(diagonal, w)}
+
+
+@program
+def tensor_arrays(tf):
+    def raises(call):
+        try:
+            return plain(call())
+        except Exception as error:
+            return type(error).__name__
+
+    array = tf.TensorArray(tf.float32, size=2, dynamic_size=True)
+    array = array.write(0, [1.0, 2.0]).write(2, tf.constant([3.0, 4.0]))
+    stacked = array.stack()
+    kept = tf.TensorArray(tf.int32, size=3, clear_after_read=False).unstack([5, 6, 7])
+    parts = tf.TensorArray(tf.float32, size=0, dynamic_size=True, infer_shape=False)
+    parts = parts.split(tf.constant([1.0, 2.0, 3.0]), [2, 1])
+    fixed = tf.TensorArray(tf.float32, size=1)
+
+    @tf.function
+    def powers(x, n):
+        found = tf.TensorArray(tf.float32, size=n)
+        for i in tf.range(n):
+            found = found.write(i, x ** tf.cast(i, tf.float32))
+        return found.stack()
+
+    x = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        y = powers(x, 4)
+    return {"stack": stacked, "size": array.size(), "gather": kept.gather([2, 0]), "read": kept.read(1),
+            "concat": parts.concat(), "scatter": tf.TensorArray(tf.int32, 2).scatter([1, 0], [8, 9]).stack(),
+            "twice": raises(lambda: [array.write(1, [0.0, 0.0]).read(1), array.read(1)]), "powers": y,
+            "outside": raises(lambda: fixed.write(1, 1.0).stack()), "type": raises(lambda: fixed.write(0, 1).stack()),
+            "wrong_type": raises(lambda: fixed.write(0, tf.constant(1)).stack()),
+            "gradient": tape.gradient(y, x), "dtype": array.dtype.name}
+
+
+@program
+def control_in_functions(tf):
+    @tf.function
+    def halve(x):
+        return tf.while_loop(lambda n: tf.reduce_sum(n) > 1.0, lambda n: [n / 2.0], [x])[0]
+
+    @tf.function
+    def choose(x):
+        return tf.cond(x > 0.0, lambda: x * 2.0, lambda: x - 1.0)
+
+    return {"halve": halve(tf.constant([3.0, 5.0])), "choose": [choose(tf.constant(v)) for v in (3.0, -3.0)],
+            "map": [v.numpy() for v in tf.data.Dataset.range(3).map(
+                lambda n: tf.cond(n > 0, lambda: n * 10, lambda: n - 1))]}
+
+
+def results(tf):
+    found = calls.results(tf, CALLS)
+    return {**found, **{name: plain(function(tf)) for name, function in PROGRAMS.items()}}
+
+
+if __name__ == "__main__":
+    import tensorflow
+    tensorflow.get_logger().setLevel("ERROR")
+    wanted = {call: {"raises": value["raises"][0]} if isinstance(value, dict) and "raises" in value else value
+              for call, value in results(tensorflow).items()}
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        lines = (f" {json.dumps(call)}: {json.dumps(value)}" for call, value in wanted.items())
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")

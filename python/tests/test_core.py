@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls and programs of core.py, as TensorFlow 2.15 gave them (golden_core.json)."""
+import json
+import os
+
+import pytest
+
+import estoc.tf as tf
+
+import calls
+import core
+from cases import differences, plain
+
+with open(os.path.join(os.path.dirname(__file__), "golden_core.json"), encoding="utf-8") as _file:
+    WANTED = json.load(_file)
+
+
+def test_calls():
+    found, got = [], calls.results(tf, core.CALLS)
+    assert set(got) | set(core.PROGRAMS) == set(WANTED)
+    for call in core.CALLS:
+        want = WANTED[call]
+        if isinstance(want, dict) and "raises" in want:
+            if not isinstance(got[call], dict) or "raises" not in got[call]:
+                found.append(f"{call}: {got[call]!r} in place of {want['raises']}")
+        else:
+            differences(got[call], want, call, found)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", core.PROGRAMS)
+def test_program(name):
+    found = []
+    differences(plain(core.PROGRAMS[name](tf)), WANTED[name], name, found)
+    assert not found, "\n".join(found[:20])
