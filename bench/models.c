@@ -10,7 +10,8 @@
  * --from-host the batches are fed from memory of the host, with --loss the loss of every step is looked at.
  *
  * With --steps N steps run and only the first is timed; what is printed is the losses of the first 50, a hash of all
- * variables after the last, and the memory of the device.
+ * variables after the last, and the memory of the device: what is in use beside its context when variables have values,
+ * when the batches lie there, and at the end, and what of it is variables, batches and slabs.
  *
  * For every model: steps a second; the kernel floor, which is the same planned kernels called back to back with nothing
  * around them; the machine floor, which is operations over the measured multiply-add peak or bytes over the measured
@@ -24,6 +25,7 @@
 
 #include "device/devices.h"
 #include "estoc/estoc.h"
+#include "runtime/local_devices.h"
 #include "runtime/plan.h"
 #include "runtime/session.h"
 #include "support/bench.h"
@@ -165,17 +167,54 @@ static uint64_t hash_variables(est_session *session)
     return hash;
 }
 
+#define MIB (1.0 / (1 << 20))
+
 /* Memory of the device that is in use, of all processes; 0 on the CPU. */
-static double device_mb(const options *o)
+static double device_mib(const options *o)
 {
     const est_device *gpu  = o->device != NULL ? est_device_find("GPU", 0) : NULL;
     size_t            free = 0, total = 0;
 
     if (gpu != NULL) gpu->memory(gpu, &free, &total);
-    return (double)(total - free) / 1e6;
+    return (double)(total - free) * MIB;
 }
 
-static void run_steps(bench_model *m, const options *o, est_session *session, runner *r, double before_mb)
+static double variables_mib(est_session *session)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < est_session_variables(session); i++) {
+        est_tensor *value = NULL;
+
+        if (est_session_read(session, est_session_variable(session, i), &value) != EST_OK) die("variable");
+        bytes += (double)est_tensor_bytes(value);
+        est_tensor_free(value);
+    }
+    return bytes * MIB;
+}
+
+static double batches_mib(const bench_model *m, const runner *r)
+{
+    double bytes = 0;
+
+    for (int s = 0; s < SETS; s++) {
+        for (int i = 0; i < m->n_feeds; i++) bytes += (double)est_tensor_bytes(r->feeds[s][i]);
+    }
+    return bytes * MIB;
+}
+
+/* Of the parts of the step that run on devices. */
+static double slabs_mib(const est_plan *plan)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < plan->n_parts; i++) {
+        bytes += (double)est_local_devices_plan(plan->part_bindings[i].segment)->slab_bytes;
+    }
+    return bytes * MIB;
+}
+
+static void run_steps(bench_model *m, const options *o, est_session *session, runner *r, const double mib[3])
 {
     double first_secs = 0;
 
@@ -187,8 +226,11 @@ static void run_steps(bench_model *m, const options *o, est_session *session, ru
         if (i == 0) first_secs = process_age();
     }
     wait_for_steps(r);
-    (void)printf("],\"start_to_first_step_sec\":%.4f,\"device_mb\":%.1f,\"hash\":\"%016" PRIx64 "\"}\n", first_secs,
-                 device_mb(o) - before_mb, hash_variables(session));
+    (void)printf(
+        "],\"start_to_first_step_sec\":%.4f,\"mib\":{\"initialised\":%.1f,\"with_batches\":%.1f,\"in_use\":%.1f,",
+        first_secs, mib[1] - mib[0], mib[2] - mib[0], device_mib(o) - mib[0]);
+    (void)printf("\"variables\":%.1f,\"batches\":%.1f,\"slabs\":%.1f},\"hash\":\"%016" PRIx64 "\"}\n",
+                 variables_mib(session), batches_mib(m, r), slabs_mib(est_step_plan(r->step)), hash_variables(session));
     (void)fflush(stdout);
 }
 
@@ -199,9 +241,11 @@ static void free_feeds(const bench_model *m, runner *r)
     }
 }
 
-static void measure(bench_model *m, const options *o, est_session *session, double before_mb)
+/* before_mib: of the device, with nothing but its context. */
+static void measure(bench_model *m, const options *o, est_session *session, double before_mib)
 {
-    runner           r = { .looks = o->loss };
+    runner           r      = { .looks = o->loss };
+    double           mib[3] = { before_mib, device_mib(o) };
     bench_contestant contest[2];
     est_pool        *pool = NULL;
     bench_machine    machine;
@@ -209,12 +253,13 @@ static void measure(bench_model *m, const options *o, est_session *session, doub
 
     for (int s = 0; s < SETS; s++) m->fill(m, s, r.feeds[s]);
     if (o->device != NULL && !o->from_host) move_to_device(m, o->device, &r);
+    mib[2] = device_mib(o);
     if (est_session_prepare(session, (est_nodes){ m->feed, m->n_feeds }, EST_NODES(m->loss), EST_NODES(m->train),
                             &r.step) != EST_OK) {
         die(m->name);
     }
     if (o->steps > 0) {
-        run_steps(m, o, session, &r, before_mb);
+        run_steps(m, o, session, &r, mib);
         free_feeds(m, &r);
         return;
     }
@@ -253,10 +298,10 @@ static void measure(bench_model *m, const options *o, est_session *session, doub
 
 static void run_model(const char *name, int64_t batch, const options *o)
 {
-    bench_model  m         = bench_model_build(name, batch, o->width);
-    est_session *session   = NULL;
-    const char  *device    = o->device != NULL ? o->device : "/cpu:0";
-    double       before_mb = device_mb(o);
+    bench_model  m          = bench_model_build(name, batch, o->width);
+    est_session *session    = NULL;
+    const char  *device     = o->device != NULL ? o->device : "/cpu:0";
+    double       before_mib = device_mib(o);
 
     m.uniform = o->ids != NULL && strcmp(o->ids, "uniform") == 0;
     if (est_session_create(m.graph,
@@ -265,7 +310,7 @@ static void run_model(const char *name, int64_t batch, const options *o)
         die(m.name);
     }
     if (est_session_init(session) != EST_OK) die(m.name);
-    measure(&m, o, session, before_mb);
+    measure(&m, o, session, before_mib);
     est_session_free(session);
     est_graph_free(m.graph);
 }

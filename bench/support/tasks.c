@@ -120,6 +120,17 @@ est_remote *bench_tasks_connect(bench_tasks *t, est_server **server)
     return remote;
 }
 
+void bench_tasks_share_gpu(int rank)
+{
+    char host[16];
+
+    (void)snprintf(host, sizeof host, "rank%d", rank);
+    (void)setenv("NCCL_HOSTID", host, 1);
+    (void)setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    (void)setenv("NCCL_P2P_DISABLE", "1", 0);
+    (void)setenv("NCCL_SHM_DISABLE", "1", 0);
+}
+
 /* Of the first n that were started. */
 static double secs_of(const bench_tasks *t, int n)
 {

@@ -35,6 +35,10 @@ void bench_tasks_serve(bench_tasks *t);
 /* The chief's server and its view of the ps tasks, in this process. */
 est_remote *bench_tasks_connect(bench_tasks *t, est_server **server);
 
+/* For NCCL between processes that have one GPU: this process is on a host of its own, which it reaches by loopback. In
+ * the process, before it looks for a GPU; what the environment says of the rest stays. */
+void bench_tasks_share_gpu(int rank);
+
 /* Processor time so far: of all ps tasks; of all that were started and of this process. */
 double bench_tasks_ps_secs(const bench_tasks *t);
 double bench_tasks_cpu_secs(const bench_tasks *t);

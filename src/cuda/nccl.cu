@@ -243,6 +243,7 @@ static est_status join(est_sum_group *g, const void *id, int n, int rank)
                                INT_MIN,       NULL,           INT_MIN };
     est_nccl_id     given;
 
+    EST_TRY(open_library());
     memcpy(&given, id, sizeof given);
     EST_TRY(cuda_check(cudaSetDevice(g->device->number), "be chosen"));
     EST_TRY(cuda_check(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "make a stream"));

@@ -310,9 +310,13 @@ est_status est_estimator_build(est_estimator *estimator, est_mode mode, const es
     est_status status;
 
     EST_TRY(est_model_create(mode, &estimator->config, estimator->self.task, input, seed, &model));
-    status = has_replicas(estimator, mode) ? est_model_build_replicas(model, estimator->model_fn, estimator->params,
-                                                                      est_estimator_strategy(estimator, mode))
-                                           : est_model_build(model, estimator->model_fn, estimator->params);
+    if (has_replicas(estimator, mode)) {
+        status = est_model_build_replicas(model, estimator->model_fn, estimator->params,
+                                          est_estimator_strategy(estimator, mode));
+    } else {
+        if (mode == EST_TRAIN) est_strategy_pin_variables(est_estimator_strategy(estimator, mode), model->graph);
+        status = est_model_build(model, estimator->model_fn, estimator->params);
+    }
     for (est_metric_extender *e = estimator->extenders; status == EST_OK && mode == EST_EVAL && e != NULL;
          e                      = e->next) {
         status = EST_CALLBACK(e->fn(model, e->user), "a function of est_estimator_add_metrics");

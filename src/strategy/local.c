@@ -105,13 +105,19 @@ const char *est_strategy_merge_device(const est_strategy *strategy)
     return strategy != NULL && strategy->n_devices > 1 && !strategy->host_variables ? EST_EVERY_GPU : NULL;
 }
 
+void est_strategy_pin_variables(const est_strategy *strategy, est_graph *graph)
+{
+    if (strategy == NULL) return;
+    if (strategy->host_variables && strategy->n_devices > 0) est_graph_device_fn(graph, keep_variables, NULL);
+    if (est_strategy_merge_device(strategy) != NULL) est_graph_device_fn(graph, mirror_variables, NULL);
+}
+
 void est_strategy_pin(const est_strategy *strategy, est_graph *graph, int replica)
 {
     if (strategy == NULL) return;
     if (strategy->device[0] != '\0') est_graph_device(graph, strategy->device);
     if (strategy->n_devices > 1) est_graph_device(graph, strategy->devices[replica % strategy->n_devices]);
-    if (strategy->host_variables && strategy->n_devices > 0) est_graph_device_fn(graph, keep_variables, NULL);
-    if (est_strategy_merge_device(strategy) != NULL) est_graph_device_fn(graph, mirror_variables, NULL);
+    est_strategy_pin_variables(strategy, graph);
 }
 
 /* How many replicas a list of devices and a number of replicas say together. */

@@ -161,6 +161,9 @@ const char *est_strategy_merge_device(const est_strategy *strategy);
 /* Pins what is built from now on to the device of a replica, or to none. NULL: no strategy. */
 void est_strategy_pin(const est_strategy *strategy, est_graph *graph, int replica);
 
+/* Pins variables alone, where the strategy keeps them. NULL: no strategy. */
+void est_strategy_pin_variables(const est_strategy *strategy, est_graph *graph);
+
 const char *est_strategy_name(const est_strategy *strategy); /* "parameter_server"; NULL: "default" */
 
 /* Its name and options as JSON, for logs. */

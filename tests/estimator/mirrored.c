@@ -145,19 +145,22 @@ TEST(mirrored)
     }
 }
 
+/* The host keeps all variables, of one device as of two. */
 TEST(central_storage)
 {
-    est_strategy *cpus, *gpus;
-    looker        l;
+    for (int n = 1; n <= 2; n++) {
+        est_strings   devices = { (const char *const[]){ "/gpu:0", "/gpu:1" }, n };
+        est_strategy *cpus, *gpus;
+        looker        l;
 
-    assert_int_equal(est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = 2), &cpus), EST_OK);
-    assert_int_equal(
-        est_central_storage_strategy(EST_CENTRAL_STORAGE(.compute_devices = EST_STRINGS("/gpu:0", "/gpu:1")), &gpus),
-        EST_OK);
-    compare(est_test_model, est_test_input, cpus, gpus, &l);
-    log_expect("/job:localhost/replica:0/task:0/device:GPU:1");
-    assert_int_equal(l.n_copies, 0);
-    assert_true(l.n_host >= 9);
+        assert_int_equal(est_central_storage_strategy(EST_CENTRAL_STORAGE(.replicas = n), &cpus), EST_OK);
+        assert_int_equal(est_central_storage_strategy(EST_CENTRAL_STORAGE(.compute_devices = devices), &gpus), EST_OK);
+        compare(est_test_model, est_test_input, cpus, gpus, &l);
+        log_expect(n == 1 ? "/job:localhost/replica:0/task:0/device:GPU:0"
+                          : "/job:localhost/replica:0/task:0/device:GPU:1");
+        assert_int_equal(l.n_copies, 0);
+        assert_true(l.n_host >= 9);
+    }
 }
 
 int main(void)
