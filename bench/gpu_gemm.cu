@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Times what cuBLASLt proposes for the products of the reference models, and prints lines for src/cuda/gemm_choices.def
-// where the first proposal is not the fastest. scripts/gpu-run gemm runs it.
+// where the first proposal is not the fastest: of TF32 and bfloat16, with ESTOC_NO_TF32 of float32. scripts/gpu-run gemm runs
+// it.
 //
 // A product is recorded ten times and replayed; the median of five replays counts. A line is printed when it wins 4 %.
 #include <stdio.h>
@@ -87,9 +88,10 @@ static double time_of(const est_product *p)
     return us[us.size() / 2];
 }
 
-static void measure(const char *model, est_product p)
+static void measure_as(const char *model, est_product p)
 {
-    static const char *const epilogues[] = { "NONE", "BIAS", "BIAS_RELU", "NONE" };
+    static const char *const epilogues[]  = { "NONE", "BIAS", "BIAS_RELU", "NONE" };
+    static const char *const precisions[] = { "FLOAT32", "TF32", "BFLOAT16" };
     double                   first = -1, best = 1e30;
     int                      choice = 0;
     bool                     turned = false;
@@ -110,14 +112,22 @@ static void measure(const char *model, est_product p)
             }
         }
     }
-    fprintf(stderr, "%-10s %d%d %-9s m %5d n %5d k %5d: first %7.2f us, best %7.2f us (%d%s), %.0f TFLOP/s\n", model,
-            p.trans_a, p.trans_b, epilogues[p.epilogue], (int)p.m, (int)p.n, (int)p.k, first, best, choice,
-            turned ? ", transposed" : "", 2e-6 * (double)p.m * (double)p.n * (double)p.k / best);
+    fprintf(stderr, "%-10s %-8s %d%d %-9s m %5d n %5d k %5d: first %7.2f us, best %7.2f us (%d%s), %.0f TFLOP/s\n",
+            model, precisions[est_precision_of(&p)], p.trans_a, p.trans_b, epilogues[p.epilogue], (int)p.m, (int)p.n,
+            (int)p.k, first, best, choice, turned ? ", transposed" : "",
+            2e-6 * (double)p.m * (double)p.n * (double)p.k / best);
     if (best < 0.96 * first) {
-        printf("EST_GEMM_CHOICE(%s, %s, %s, %s, %d, %d, %d, %d, %s)\n", est_cublaslt_tf32() ? "true" : "false",
+        printf("EST_GEMM_CHOICE(%s, %s, %s, %s, %d, %d, %d, %d, %s)\n", precisions[est_precision_of(&p)],
                p.trans_a ? "true" : "false", p.trans_b ? "true" : "false", epilogues[p.epilogue], (int)p.m, (int)p.n,
                (int)p.k, choice, turned ? "true" : "false");
     }
+}
+
+static void measure(const char *model, est_product p)
+{
+    measure_as(model, p);
+    p.bfloat16 = true;
+    if (est_cublaslt_tf32()) measure_as(model, p);
 }
 
 int main(void)

@@ -27,7 +27,7 @@
     X(cublasLtMatmulPreferenceSetAttribute)                                                                            \
     X(cublasLtMatmulAlgoGetHeuristic)
 
-#define PROPOSED_MAX 12 /* algorithms that are asked for */
+#define PROPOSED_MAX 32 /* algorithms that are asked for */
 
 #define DECLARE(name) static decltype(&name) lt_##name;
 FUNCTIONS(DECLARE)
@@ -77,7 +77,7 @@ bool est_cublaslt_tf32(void)
 
 static cublasComputeType_t compute_type(const est_product *p)
 {
-    return est_cublaslt_tf32() && !p->full ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    return est_precision_of(p) == EST_PRODUCT_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 /* The bytes that an address is a multiple of, up to 256, and those `step` elements of float32 further on. */
@@ -112,6 +112,7 @@ static bool describe(const est_product *p, lt_product *lt)
     cublasLtEpilogue_t epilogue = p->epilogue == EST_EPILOGUE_BIAS        ? CUBLASLT_EPILOGUE_BIAS
                                   : p->epilogue == EST_EPILOGUE_BIAS_RELU ? CUBLASLT_EPILOGUE_RELU_BIAS
                                                                           : CUBLASLT_EPILOGUE_DEFAULT;
+    cudaDataType_t     type     = p->bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
     uint64_t           m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
     int                bad = 0;
 
@@ -124,10 +125,10 @@ static bool describe(const est_product *p, lt_product *lt)
     bad |= SET(EPILOGUE, epilogue);
     if (p->with != NULL && p->epilogue != EST_EPILOGUE_NONE) bad |= SET(BIAS_POINTER, p->with);
 #undef SET
-    bad |= p->trans_b ? lt_cublasLtMatrixLayoutCreate(&lt->b, CUDA_R_32F, k, n, (int64_t)k)
-                      : lt_cublasLtMatrixLayoutCreate(&lt->b, CUDA_R_32F, n, k, (int64_t)n);
-    bad |= p->trans_a ? lt_cublasLtMatrixLayoutCreate(&lt->a, CUDA_R_32F, m, k, (int64_t)m)
-                      : lt_cublasLtMatrixLayoutCreate(&lt->a, CUDA_R_32F, k, m, (int64_t)k);
+    bad |= p->trans_b ? lt_cublasLtMatrixLayoutCreate(&lt->b, type, k, n, (int64_t)k)
+                      : lt_cublasLtMatrixLayoutCreate(&lt->b, type, n, k, (int64_t)n);
+    bad |= p->trans_a ? lt_cublasLtMatrixLayoutCreate(&lt->a, type, m, k, (int64_t)m)
+                      : lt_cublasLtMatrixLayoutCreate(&lt->a, type, k, m, (int64_t)k);
     bad |= lt_cublasLtMatrixLayoutCreate(&lt->y, CUDA_R_32F, n, m, (int64_t)n);
     if (p->batch > 0 && bad == 0) {
         bad |= repeat(lt->b, p->batch, p->step_b);

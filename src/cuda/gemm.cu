@@ -7,6 +7,7 @@
  * Small results of long sums, as those of a layer after a convolution for a small batch, are cut along the sum over many
  * blocks, whose parts are then added in order: cuBLASLt uses few blocks for those. Layers of few units have kernels of
  * their own, here and in cuda/columns.cuh. */
+#include "cuda/bfloat16.h"
 #include "cuda/columns.cuh"
 #include "cuda/gemm.cuh"
 #include "cuda/reduce.cuh"
@@ -15,8 +16,18 @@
 #define DEPTH 16
 #define EACH  4 /* rows and columns of a thread */
 
-template <typename T> struct operands {
-    const T *a, *b, *with;
+struct bfloat16 {
+    uint16_t bits;
+
+    __device__ operator float() const
+    {
+        return est_of_bfloat16_bits(bits);
+    }
+};
+
+template <typename T, typename F = T> struct operands { /* F: what the factors are */
+    const F *a, *b;
+    const T *with;
     T       *y;
     int64_t  m, n, k;
     int64_t  row_a, next_a; /* a[i, l] is at i * row_a + l * next_a */
@@ -25,7 +36,7 @@ template <typename T> struct operands {
     int64_t  part; /* how much of k a block sums; less than k: y has the parts */
 };
 
-template <typename T> static __device__ T finish(const operands<T> &p, T y, int64_t at, int64_t column)
+template <typename T, typename F> static __device__ T finish(const operands<T, F> &p, T y, int64_t at, int64_t column)
 {
     switch (p.epilogue) {
     case EST_EPILOGUE_BIAS: return y + p.with[column];
@@ -35,7 +46,7 @@ template <typename T> static __device__ T finish(const operands<T> &p, T y, int6
     }
 }
 
-template <typename T> static __global__ void product_tile(operands<T> p)
+template <typename T, typename F> static __global__ void product_tile(operands<T, F> p)
 {
     __shared__ T tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
     int64_t      first_row = (int64_t)blockIdx.y * TILE, first_col = (int64_t)blockIdx.x * TILE;
@@ -50,8 +61,8 @@ template <typename T> static __global__ void product_tile(operands<T> p)
             int     db = p.col_b == 1 ? e / TILE : e % DEPTH, cb = p.col_b == 1 ? e % TILE : e / DEPTH;
             int64_t l = depth + da, i = first_row + ra, lb = depth + db, j = first_col + cb;
 
-            tile_a[da][ra] = l < last && i < p.m ? p.a[i * p.row_a + l * p.next_a] : (T)0;
-            tile_b[db][cb] = lb < last && j < p.n ? p.b[lb * p.next_b + j * p.col_b] : (T)0;
+            tile_a[da][ra] = l < last && i < p.m ? (T)p.a[i * p.row_a + l * p.next_a] : (T)0;
+            tile_b[db][cb] = lb < last && j < p.n ? (T)p.b[lb * p.next_b + j * p.col_b] : (T)0;
         }
         __syncthreads();
         for (int l = 0; l < DEPTH; l++) {
@@ -75,29 +86,29 @@ template <typename T> static __global__ void product_tile(operands<T> p)
     }
 }
 
-template <typename T> static operands<T> operands_of(const est_product *p)
+template <typename T, typename F = T> static operands<T, F> operands_of(const est_product *p)
 {
-    operands<T> o = { (const T *)p->a,
-                      (const T *)p->b,
-                      (const T *)p->with,
-                      (T *)p->y,
-                      p->m,
-                      p->n,
-                      p->k,
-                      p->trans_a ? 1 : p->k,
-                      p->trans_a ? p->m : 1,
-                      p->trans_b ? 1 : p->n,
-                      p->trans_b ? p->k : 1,
-                      p->epilogue,
-                      p->k };
+    operands<T, F> o = { (const F *)p->a,
+                         (const F *)p->b,
+                         (const T *)p->with,
+                         (T *)p->y,
+                         p->m,
+                         p->n,
+                         p->k,
+                         p->trans_a ? 1 : p->k,
+                         p->trans_a ? p->m : 1,
+                         p->trans_b ? 1 : p->n,
+                         p->trans_b ? p->k : 1,
+                         p->epilogue,
+                         p->k };
 
     return o;
 }
 
-template <typename T> static int launch_tile(const est_call *c, const est_product *p)
+template <typename T, typename F = T> static int launch_tile(const est_call *c, const est_product *p)
 {
-    return est_launch(c, product_tile<T>, dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK,
-                      operands_of<T>(p));
+    return est_launch(c, product_tile<T, F>, dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK,
+                      operands_of<T, F>(p));
 }
 
 /* --- small results of long sums ----------------------------------------------------------------------------------- */
@@ -125,7 +136,7 @@ static __global__ void join_parts(operands<float> p, const float *parts, int64_t
 
 static bool is_thin(const est_product *p)
 {
-    return p->dtype == EST_F32 && !p->trans_a && p->m * p->n <= THIN_ELEMENTS && p->k >= THIN_DEPTH;
+    return p->dtype == EST_F32 && !p->bfloat16 && !p->trans_a && p->m * p->n <= THIN_ELEMENTS && p->k >= THIN_DEPTH;
 }
 
 static int launch_thin(const est_call *c, const est_product *p)
@@ -139,7 +150,7 @@ static int launch_thin(const est_call *c, const est_product *p)
     parts.part = (p->k + n - 1) / n;
     if (parts.part < 2 * DEPTH) parts.part = 2 * DEPTH;
     grid.z = est_blocks(p->k, parts.part);
-    error  = est_launch(c, product_tile<float>, grid, EST_BLOCK, parts);
+    error  = est_launch(c, product_tile<float, float>, grid, EST_BLOCK, parts);
     if (error != 0) return error;
     return est_launch(c, join_parts, dim3(est_blocks(p->m * p->n, JOINED)), EST_BLOCK, whole, (const float *)parts.y,
                       (int64_t)grid.z);
@@ -257,37 +268,46 @@ static int launch_turn(const est_call *c, est_product *p)
 /* --- which way ---------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    bool         tf32, trans_a, trans_b;
-    est_epilogue epilogue;
-    int64_t      m, n, k;
-    int          choice;
-    bool         turn;
+    est_precision_used precision;
+    bool               trans_a, trans_b;
+    est_epilogue       epilogue;
+    int64_t            m, n, k;
+    int                choice;
+    bool               turn;
 } choices[] = {
-#define EST_GEMM_CHOICE(tf32, trans_a, trans_b, epilogue, m, n, k, choice, turn)                                       \
-    { tf32, trans_a, trans_b, EST_EPILOGUE_##epilogue, m, n, k, choice, turn },
+#define EST_GEMM_CHOICE(precision, trans_a, trans_b, epilogue, m, n, k, choice, turn)                                  \
+    { EST_PRODUCT_##precision, trans_a, trans_b, EST_EPILOGUE_##epilogue, m, n, k, choice, turn },
 #include "cuda/gemm_choices.def"
 #undef EST_GEMM_CHOICE
 };
 
-int est_product_launch(const est_call *c, const est_product *p)
+/* As the table says. */
+static est_product choose(const est_product *p)
 {
     est_product  chosen   = *p;
     est_epilogue epilogue = p->epilogue == EST_EPILOGUE_MASK ? EST_EPILOGUE_NONE : p->epilogue;
-    bool         tf32     = est_cublaslt_tf32() && !p->full;
-    est_narrow   narrow   = p->dtype == EST_F32 ? est_product_narrow(p->trans_a, p->trans_b, p->m, p->n, p->k)
-                                                : EST_NARROW_NOT;
-
-    if (p->m > 0 && narrow == EST_NARROW_FORWARD) return launch_narrow(c, p);
-    if (p->m > 0 && narrow == EST_NARROW_KERNEL && p->epilogue == EST_EPILOGUE_NONE) return launch_narrow_kernel(c, p);
 
     for (size_t i = 0; i < sizeof choices / sizeof choices[0] && p->dtype == EST_F32; i++) {
-        if (choices[i].m != p->m || choices[i].n != p->n || choices[i].k != p->k || choices[i].tf32 != tf32 ||
-            choices[i].trans_a != p->trans_a || choices[i].trans_b != p->trans_b || choices[i].epilogue != epilogue) {
+        if (choices[i].m != p->m || choices[i].n != p->n || choices[i].k != p->k ||
+            choices[i].precision != est_precision_of(p) || choices[i].trans_a != p->trans_a ||
+            choices[i].trans_b != p->trans_b || choices[i].epilogue != epilogue) {
             continue;
         }
         chosen.choice = choices[i].choice;
         chosen.turn   = choices[i].turn && est_product_can_turn(p);
     }
+    return chosen;
+}
+
+int est_product_launch(const est_call *c, const est_product *p)
+{
+    est_product chosen = choose(p);
+    est_narrow  narrow = p->dtype == EST_F32 && !p->bfloat16
+                             ? est_product_narrow(p->trans_a, p->trans_b, p->m, p->n, p->k)
+                             : EST_NARROW_NOT;
+
+    if (p->m > 0 && narrow == EST_NARROW_FORWARD) return launch_narrow(c, p);
+    if (p->m > 0 && narrow == EST_NARROW_KERNEL && p->epilogue == EST_EPILOGUE_NONE) return launch_narrow_kernel(c, p);
     if (is_thin(p)) return launch_thin(c, p);
     return est_product_launch_as(c, &chosen);
 }
@@ -302,7 +322,7 @@ int est_product_launch_masked_sums(const est_call *c, const est_product *p, floa
 
     if (p->n == 0) return 0;
     plain.epilogue = EST_EPILOGUE_NONE;
-    if (!p->trans_a && p->k > 0 && p->k <= EST_NARROW) {
+    if (!p->bfloat16 && !p->trans_a && p->k > 0 && p->k <= EST_NARROW) {
         s.a      = o.a;
         s.b      = o.b;
         s.k      = (int)p->k;
@@ -332,7 +352,7 @@ int est_product_launch_as(const est_call *c, const est_product *p)
     plain.epilogue = p->epilogue;
     p              = &plain;
     switch (p->dtype) {
-    case EST_F32: return launch_tile<float>(c, p);
+    case EST_F32: return p->bfloat16 ? launch_tile<float, bfloat16>(c, p) : launch_tile<float>(c, p);
     case EST_F64: return launch_tile<double>(c, p);
     case EST_I32: return launch_tile<uint32_t>(c, p); /* unsigned: an overflow wraps */
     default: return launch_tile<uint64_t>(c, p);

@@ -17,6 +17,9 @@ typedef enum est_epilogue {
     EST_EPILOGUE_MASK       /* 0 where mask, as large as y, is not above 0 */
 } est_epilogue;
 
+/* What the factors are multiplied as; sums are float32. */
+typedef enum est_precision_used { EST_PRODUCT_FLOAT32, EST_PRODUCT_TF32, EST_PRODUCT_BFLOAT16 } est_precision_used;
+
 typedef struct est_product {
     est_dtype    dtype;
     bool         trans_a, trans_b;
@@ -29,6 +32,7 @@ typedef struct est_product {
     int          choice;         /* which algorithm of cuBLASLt, of those that it proposes */
     bool         turn;           /* a is transposed first */
     bool         full;           /* float32 with all its bits, not TF32 */
+    bool         bfloat16;       /* the factors have two bytes each (EstPackBfloat16) */
     int64_t      batch;          /* so many products, by cuBLASLt alone; 0: one */
     int64_t      step_a, step_b; /* of a batch, elements from a matrix to the next; 0: one for all */
 } est_product;
@@ -36,7 +40,8 @@ typedef struct est_product {
 /* Whether a fits into its part of the scratch when it is transposed. */
 static inline bool est_product_can_turn(const est_product *p)
 {
-    return p->trans_a && p->dtype == EST_F32 && (size_t)(p->m * p->k) * sizeof(float) <= EST_GEMM_TURNED;
+    return p->trans_a && p->dtype == EST_F32 && !p->bfloat16 &&
+           (size_t)(p->m * p->k) * sizeof(float) <= EST_GEMM_TURNED;
 }
 
 /* out[0] = op(in[0]) op(in[1]) of rank 2, in the call's scratch. */
@@ -72,6 +77,13 @@ void est_cublaslt_open(void);
 
 /* Whether float32 is multiplied as TF32 where a session does not say otherwise (ESTOC_NO_TF32). */
 bool est_cublaslt_tf32(void);
+
+/* Of a product whose dtype is float32. */
+static inline est_precision_used est_precision_of(const est_product *p)
+{
+    if (p->bfloat16) return EST_PRODUCT_BFLOAT16;
+    return est_cublaslt_tf32() && !p->full ? EST_PRODUCT_TF32 : EST_PRODUCT_FLOAT32;
+}
 
 /* Whether it took the product; *error then says how that went. Not for EST_EPILOGUE_MASK. */
 bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error);

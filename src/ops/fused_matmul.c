@@ -6,6 +6,10 @@
  *   EstMatMulBias      y = op(a) op(b) + bias, then max(y, 0) when `relu` is set
  *   EstMatMulReluGrad  y = op(a) op(b) where features > 0, else 0
  *   EstMatMulReluBiasGrad  the same, and the sums of its columns, for devices that run by themselves
+ *
+ * With `bfloat16`, on GPUs alone, the factors are what EstPackBfloat16 makes, as those of EstMatMulBfloat16 always are:
+ *
+ *   EstMatMulBfloat16  y = op(a) op(b)
  */
 #include "cuda/launchers.h"
 #include "kernels/column_sums.h"
@@ -23,20 +27,22 @@ static est_status fused_infer(est_infer *c)
     return EST_OK;
 }
 
-enum { TRANS_A, TRANS_B, RELU }; /* in param[] */
+enum { TRANS_A, TRANS_B, RELU, BFLOAT16 }; /* in param[] */
 
 static est_status bias_prepare(est_call *c)
 {
-    c->param[TRANS_A].i = est_node_bool(c->node, "transpose_a");
-    c->param[TRANS_B].i = est_node_bool(c->node, "transpose_b");
-    c->param[RELU].i    = est_node_bool(c->node, "relu");
+    c->param[TRANS_A].i  = est_node_bool(c->node, "transpose_a");
+    c->param[TRANS_B].i  = est_node_bool(c->node, "transpose_b");
+    c->param[RELU].i     = est_node_bool(c->node, "relu");
+    c->param[BFLOAT16].i = est_node_bool(c->node, "bfloat16");
     return EST_OK;
 }
 
 static est_status relu_grad_prepare(est_call *c)
 {
-    c->param[TRANS_A].i = est_node_bool(c->node, "transpose_a");
-    c->param[TRANS_B].i = est_node_bool(c->node, "transpose_b");
+    c->param[TRANS_A].i  = est_node_bool(c->node, "transpose_a");
+    c->param[TRANS_B].i  = est_node_bool(c->node, "transpose_b");
+    c->param[BFLOAT16].i = est_node_bool(c->node, "bfloat16");
     return EST_OK;
 }
 
@@ -106,7 +112,7 @@ static est_status relu_grad_cpu(est_call *c)
 const est_op est_op_matmul_bias = {
     .name      = "EstMatMulBias",
     .signature = "a: T, b: T, bias: T -> product: T; transpose_a: bool = false; transpose_b: bool = false; "
-                 "relu: bool = false; T: {float32}",
+                 "relu: bool = false; bfloat16: bool = false; T: {float32}",
     .infer     = fused_infer,
     .cpu       = EST_KERNELS({ .run = bias_cpu, .prepare = bias_prepare, .scratch = fused_scratch }),
     .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul_bias),
@@ -120,7 +126,7 @@ const est_op est_op_matmul_bias = {
 const est_op est_op_matmul_relu_grad = {
     .name      = "EstMatMulReluGrad",
     .signature = "a: T, b: T, features: T -> product: T; transpose_a: bool = false; transpose_b: bool = false; "
-                 "T: {float32}",
+                 "bfloat16: bool = false; T: {float32}",
     .infer     = fused_infer,
     .cpu       = EST_KERNELS({ .run = relu_grad_cpu, .prepare = relu_grad_prepare, .scratch = fused_scratch }),
     .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul_relu_grad),
@@ -181,7 +187,7 @@ static est_status sums_cpu(est_call *c)
 const est_op est_op_matmul_relu_bias_grad = {
     .name      = "EstMatMulReluBiasGrad",
     .signature = "a: T, b: T, features: T -> product: T, sums: T; transpose_a: bool = false; "
-                 "transpose_b: bool = false; T: {float32}",
+                 "transpose_b: bool = false; bfloat16: bool = false; T: {float32}",
     .infer     = sums_infer,
     .cpu       = EST_KERNELS({ .run = sums_cpu, .prepare = relu_grad_prepare, .scratch = sums_scratch }),
     .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(matmul_relu_bias_grad),
@@ -190,4 +196,29 @@ const est_op est_op_matmul_relu_bias_grad = {
                                .light   = sums_light }),
     .heavy     = true,
     .planned   = true,
+};
+
+/* --- factors of two bytes, and nothing more ----------------------------------------------------------------------- */
+
+static est_status bfloat16_prepare(est_call *c)
+{
+    c->param[TRANS_A].i = est_node_bool(c->node, "transpose_a");
+    c->param[TRANS_B].i = est_node_bool(c->node, "transpose_b");
+    return EST_OK;
+}
+
+static size_t bfloat16_scratch(const est_call *c)
+{
+    (void)c;
+    return EST_GEMM_WORKSPACE;
+}
+
+const est_op est_op_matmul_bfloat16 = {
+    .name      = "EstMatMulBfloat16",
+    .signature = "a: T, b: T -> product: T; transpose_a: bool = false; transpose_b: bool = false; T: {float32}",
+    .infer     = fused_infer,
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(matmul_bfloat16), .prepare = bfloat16_prepare, .scratch = bfloat16_scratch }),
+    .heavy   = true,
+    .planned = true,
 };

@@ -8,7 +8,7 @@
 #include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
-#include "ops/bfloat16.h"
+#include "cuda/bfloat16.h"
 #include "ops/ops.h"
 
 static void round_grad(est_grad *g)
@@ -53,6 +53,18 @@ const est_op est_op_round_bfloat16 = {
     .lower       = round_lower,
     .elementwise = true,
     .inplace     = 1u << 0,
+};
+
+/* --- stored in two bytes ------------------------------------------------------------------------------------------ */
+
+/* Made only by runtime/fuse_bfloat16.c, for products that read it so, on GPUs alone: the numbers, two bytes each, are in
+ * the first half of the memory of y. */
+const est_op est_op_pack_bfloat16 = {
+    .name      = "EstPackBfloat16",
+    .signature = "x: float32 -> y: float32",
+    .infer     = est_infer_same_as_input,
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(pack_bfloat16) }),
+    .planned   = true,
 };
 
 est_node est_round_bfloat16(est_node x)

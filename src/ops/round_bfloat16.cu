@@ -2,7 +2,7 @@
  *
  * Rounding to bfloat16 on a GPU. */
 #include "cuda/loops.cuh"
-#include "ops/bfloat16.h"
+#include "cuda/bfloat16.h"
 
 struct round_of {
     __device__ float operator()(float x) const
@@ -10,6 +10,18 @@ struct round_of {
         return est_to_bfloat16(x);
     }
 };
+
+struct pack_of {
+    __device__ uint16_t operator()(float x) const
+    {
+        return est_bfloat16_bits(x);
+    }
+};
+
+EST_DEFINE_LAUNCHER(pack_bfloat16)
+{
+    return est_map1_launch<float, uint16_t>(c, pack_of());
+}
 
 EST_DEFINE_LAUNCHER(round_bfloat16)
 {

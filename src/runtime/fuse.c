@@ -18,6 +18,7 @@
  *   ResourceGather and others, ConcatV2        -> EstGatherConcat             rows are copied once; with columns of
  *                                                                             zeros where that makes them even
  *   EstConcatGrad, EstDedup                    -> EstDedupSlice
+ *   EstRoundBfloat16, MatMul and the like      -> EstPackBfloat16, EstMatMulBfloat16 and the like: factors of two bytes
  *   EstSumToShape of a shape that is the same  -> nothing
  *
  * A chain is fused only if nobody else looks at what is between and nothing in it waits for something else. Whole
@@ -473,7 +474,8 @@ static const struct rule {
               { &est_op_sum_to_shape, drop_sum_to_shape, &est_op_sum_to_shape, true },
               { &est_op_dedup, est_fuse_dedup_slice, &est_op_dedup_slice, true },
               { &est_op_concat_v2, est_fuse_concat_lookups, &est_op_gather_concat, true },
-              { &est_op_gather_concat, est_fuse_pad_uneven, &est_op_gather_concat, true } };
+              { &est_op_gather_concat, est_fuse_pad_uneven, &est_op_gather_concat, true },
+              { &est_op_round_bfloat16, est_fuse_bfloat16, &est_op_pack_bfloat16, true } };
 
 static est_status apply_rule(est_fuser *f, const struct rule *rule)
 {

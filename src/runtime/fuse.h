@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the rules of fusing share. runtime/fuse.c has the pass and most rules, runtime/fuse_joins.c those of matrices
- * that are joined from parts.
+ * that are joined from parts, runtime/fuse_bfloat16.c that of mixed precision.
  *
  * A rule is given a node of the op that its chain is recognised by, and replaces the chain or leaves it as it is. False
  * means that it failed, with the graph poisoned. */
@@ -86,5 +86,9 @@ bool est_fuse_slice_grad(est_fuser *f, const est_node_def *grad);
 bool est_fuse_concat_lookups(est_fuser *f, const est_node_def *concat);
 bool est_fuse_dedup_slice(est_fuser *f, const est_node_def *dedup);
 bool est_fuse_pad_uneven(est_fuser *f, const est_node_def *whole);
+
+/* --- runtime/fuse_bfloat16.c -------------------------------------------------------------------------------------- */
+
+bool est_fuse_bfloat16(est_fuser *f, const est_node_def *rounded);
 
 #endif

@@ -245,10 +245,12 @@ bool est_fuse_dedup_slice(est_fuser *f, const est_node_def *dedup)
 
 #define UNEVEN_MIN 64 /* columns: narrower products do not pay for another launch */
 
-/* Products with a joined matrix whose width is no multiple of four: those with rows of a multiple of 16 bytes are twice
- * as fast, so the matrix gets columns of zeros, and its kernel rows of zeros. */
+/* Products with a joined matrix whose width is uneven: those with rows of a multiple of 16 bytes are twice as fast, so
+ * the matrix gets columns of zeros, and its kernel rows of zeros. In mixed precision both are rounded first, and rows
+ * have two bytes a number. */
 typedef struct uneven {
     const est_node_def *join, *forward, *dkernel, *dx; /* dkernel and dx may be NULL */
+    bool                rounded;
     int64_t             width, padded;
 } uneven;
 
@@ -280,14 +282,25 @@ static const est_node_def *find_dx(const est_fuser *f, est_edge kernel)
     return found;
 }
 
+/* The one user of the matrix if that rounds it. */
+static const est_node_def *find_rounding(const est_fuser *f, const est_node_def *whole)
+{
+    int32_t id = est_fuse_users(f, whole) == 1 ? f->uses.user[f->uses.first[whole->id]] : -1;
+
+    return id >= 0 && est_fuse_node(f, id)->op == &est_op_round_bfloat16 ? est_fuse_node(f, id) : NULL;
+}
+
 static bool match_uneven(const est_fuser *f, const est_node_def *whole, uneven *u)
 {
-    *u = (uneven){ .join = whole, .width = est_node_int(whole, "width") };
-    for (int32_t i = 0; i < est_fuse_users(f, whole); i++) {
-        int32_t             id   = f->uses.user[f->uses.first[whole->id] + i];
+    const est_node_def *rounding = find_rounding(f, whole), *factor = rounding != NULL ? rounding : whole;
+    int64_t             even = rounding != NULL ? 8 : 4;
+
+    *u = (uneven){ .join = whole, .rounded = rounding != NULL, .width = est_node_int(whole, "width") };
+    for (int32_t i = 0; i < est_fuse_users(f, factor); i++) {
+        int32_t             id   = f->uses.user[f->uses.first[factor->id] + i];
         const est_node_def *user = id >= 0 ? est_fuse_node(f, id) : NULL;
 
-        if (user == NULL || user->in[0].node != whole->id) return false;
+        if (user == NULL || user->in[0].node != factor->id) return false;
         if (u->forward == NULL && is_plain_product(user, &est_op_matmul_bias, false, false)) {
             u->forward = user;
         } else if (u->dkernel == NULL && is_plain_product(user, &est_op_matmul, true, false)) {
@@ -296,10 +309,26 @@ static bool match_uneven(const est_fuser *f, const est_node_def *whole, uneven *
             return false;
         }
     }
-    u->padded = (u->width + 3) / 4 * 4;
+    u->padded = (u->width + even - 1) / even * even;
     if (u->forward == NULL || u->padded == u->width || u->width < UNEVEN_MIN) return false;
     u->dx = find_dx(f, u->forward->in[1]);
     return true;
+}
+
+static est_node round_if(const uneven *u, est_node x)
+{
+    return u->rounded && x.id >= 0 ? est_round_bfloat16(x) : x;
+}
+
+/* The kernel itself: rows of zeros need not be rounded. */
+static est_node pad_kernel(const est_fuser *f, const uneven *u)
+{
+    est_edge            kernel = u->forward->in[1];
+    const est_node_def *maker  = est_fuse_node(f, kernel.node);
+
+    if (u->rounded && maker->op == &est_op_round_bfloat16) kernel = maker->in[0];
+    return round_if(u,
+                    est_build1(&est_op_pad_rows, est_fuse_edge(f, kernel), EST_ATTRS(est_attr_int("rows", u->padded))));
 }
 
 static est_node pad_join(const est_fuser *f, const uneven *u)
@@ -324,12 +353,13 @@ bool est_fuse_pad_uneven(est_fuser *f, const est_node_def *whole)
 
     if (!match_uneven(f, whole, &u)) return true;
     x      = pad_join(f, &u);
-    kernel = est_build1(&est_op_pad_rows, est_fuse_edge(f, u.forward->in[1]),
-                        EST_ATTRS(est_attr_int("rows", u.padded)));
+    kernel = pad_kernel(f, &u);
     if (x.id < 0 || kernel.id < 0) return false;
     name_lookups(f, x, whole);
     est_fuse_node(f, x.id)->order      = whole->order;
     est_fuse_node(f, kernel.id)->order = u.forward->order;
+    x                                  = round_if(&u, x);
+    if (x.id < 0) return false;
     fresh = est_build(f->g, &est_op_matmul_bias, EST_NODES(x, kernel, est_fuse_edge(f, u.forward->in[2])),
                       EST_ATTRS(est_fuse_copy_bool(u.forward, "relu")));
     if (!est_fuse_stand_in(f, fresh, 0, u.forward)) return false;

@@ -345,7 +345,7 @@ TEST(gradients_through_relu)
 /* --- on devices that run by themselves ---------------------------------------------------------------------------- */
 
 /* The training step of a small wide & deep model with losses of one logit, or of three classes. */
-static est_node small_wide_deep(est_graph *g, int classes, est_node feeds[4])
+static est_node small_wide_deep(est_graph *g, int units, int classes, est_node feeds[4])
 {
     est_node deep[3], wide[2], x, loss;
 
@@ -357,7 +357,7 @@ static est_node small_wide_deep(est_graph *g, int classes, est_node feeds[4])
         deep[f]  = est_embedding(feeds[f], 50, 32, NULL); /* 67 columns in all, which become 68 */
         wide[f]  = est_embedding(feeds[f], 50, classes, NULL);
     }
-    x    = est_dense(est_concat((est_nodes){ deep, 3 }, 1), 5, EST_DENSE(.activation = est_relu));
+    x    = est_dense(est_concat((est_nodes){ deep, 3 }, 1), units, EST_DENSE(.activation = est_relu));
     x    = est_add(est_dense(x, classes, NULL), est_add_n((est_nodes){ wide, 2 }));
     loss = est_mean(classes == 1 ? est_sigmoid_xent(x, feeds[3]) : est_sparse_softmax_xent(x, feeds[3]));
     return est_minimize(est_adagrad(0.1, NULL), loss, NULL);
@@ -371,17 +371,17 @@ typedef struct fused {
     est_order  order;
 } fused;
 
-static fused fuse_for(int classes, bool runs_by_itself)
-{
-    static const est_device_runs runs;
+static const est_device_runs runs;
 
-    est_device device = est_device_cpu;
-    fused      f      = { .t = nn_begin(1), .arena = est_arena_create() };
-    est_node   feeds[4], train = small_wide_deep(f.t.graph, classes, feeds);
+static fused fuse_as(est_device device, est_precision precision, int units, int classes)
+{
+    fused      f = { .t = nn_begin(1), .arena = est_arena_create() };
+    est_node   feeds[4], train;
     est_store *store = NULL;
     est_io     io    = { .feeds = feeds, .n_feeds = 4, .targets = &train, .n_targets = 1 };
 
-    if (runs_by_itself) device.runs = &runs;
+    (void)est_graph_precision(f.t.graph, precision);
+    train = small_wide_deep(f.t.graph, units, classes, feeds);
     assert_ok(est_graph_status(f.t.graph));
     assert_ok(est_pass_extract(f.t.graph, &io, &f.graph));
     assert_ok(est_pass_merge(f.graph, &io, false));
@@ -392,6 +392,14 @@ static fused fuse_for(int classes, bool runs_by_itself)
     assert_ok(est_pass_fuse(f.graph, &io, &device));
     assert_ok(est_order_make(f.graph, &io, f.arena, &f.order));
     return f;
+}
+
+static fused fuse_for(int classes, bool runs_by_itself)
+{
+    est_device device = est_device_cpu;
+
+    if (runs_by_itself) device.runs = &runs;
+    return fuse_as(device, EST_PRECISION_FLOAT32, 5, classes);
 }
 
 static int fused_ops(const fused *f, const char *name)
@@ -441,6 +449,34 @@ TEST(devices_that_run_by_themselves_get_fewer_passes)
         end_fused(&f);
         f = fuse_for(3, there != 0);
         assert_int_equal(fused_ops(&f, "EstSparseXentAndGrad"), there);
+        end_fused(&f);
+    }
+}
+
+static const est_kernel *kernels_of_gpu(const est_op *op)
+{
+    return op->cuda;
+}
+
+/* The factors of a layer's products have two bytes, all or none: a layer of few units, or of few inputs, has kernels of
+ * its own. Rows of 67 such numbers become 72. */
+TEST(rounded_factors_have_two_bytes_on_a_gpu)
+{
+    est_device gpu = est_device_cpu;
+
+    gpu.runs    = &runs;
+    gpu.kernels = kernels_of_gpu;
+    for (int wide = 0; wide < 2; wide++) {
+        fused f = fuse_as(gpu, EST_PRECISION_MIXED_BFLOAT16, wide != 0 ? 20 : 5, 1);
+
+        assert_int_equal(fused_ops(&f, "EstPackBfloat16"), wide != 0 ? 3 : 0);
+        assert_int_equal(fused_ops(&f, "EstRoundBfloat16"), wide != 0 ? 3 : 6);
+        assert_int_equal(fused_ops(&f, "EstMatMulBfloat16"), wide != 0 ? 2 : 0);
+        assert_int_equal(fused_ops(&f, "EstPadRows"), 1);
+        for (int32_t k = 0; k < f.order.n; k++) {
+            const est_node_def *n = est_graph_node(f.graph, f.order.nodes[k]);
+            if (strcmp(n->op->name, "EstGatherConcat") == 0) assert_int_equal(n->shape[0].dim[1], 72);
+        }
         end_fused(&f);
     }
 }
