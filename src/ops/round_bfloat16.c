@@ -57,8 +57,8 @@ const est_op est_op_round_bfloat16 = {
 
 /* --- stored in two bytes ------------------------------------------------------------------------------------------ */
 
-/* Made only by runtime/fuse_bfloat16.c, for products that read it so, on GPUs alone: the numbers, two bytes each, are in
- * the first half of the memory of y. */
+/* Made only by runtime/fuse_bfloat16.c, for products that read it so, on GPUs alone: the numbers, two bytes each, are
+ * in the first half of the memory of y. */
 const est_op est_op_pack_bfloat16 = {
     .name      = "EstPackBfloat16",
     .signature = "x: float32 -> y: float32",
