@@ -765,6 +765,7 @@ def mirrored(tf):
 
 from cases_estimators import *  # noqa: E402,F401,F403 - more cases
 from cases_guides import *  # noqa: E402,F401,F403 - more cases
+from cases_keras import *  # noqa: E402,F401,F403 - more cases
 from cases_layers import *  # noqa: E402,F401,F403 - more cases
 from cases_names import *  # noqa: E402,F401,F403 - more cases
 from cases_pages import *  # noqa: E402,F401,F403 - more cases

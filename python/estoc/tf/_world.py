@@ -518,18 +518,15 @@ class Variable:
         found = graph.twins.get(id(self))
         if found is None:
             keep = Keep()
-            members = {} if self._regularizer is None else {"regularizer": self._regularizer}
             name = keep.string(self._name.rsplit("/", 1)[-1])  # below the scope of the layer that is called
             handle = lib.est_weight(graph._c, name, c_shape(self._shape), keep.options(
                 "est_weight_options", dtype=self._dtype.number, frozen=not self._trainable,
-                initializer=c_initializer(keep, lambda shape, dtype: self._world.read(self._bytes)), **members))
+                initializer=c_initializer(keep, lambda shape, dtype: self._world.read(self._bytes))))
             graph.check()
             found = Variable._of(None, graph, handle, self._trainable)
             graph.twins[id(self)] = found
             graph.twin_of[id(found)] = self
         return found
-
-    _regularizer: Any = None
 
     def numpy(self) -> np.ndarray:
         if current_trace() is not None:

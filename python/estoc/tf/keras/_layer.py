@@ -488,19 +488,21 @@ class Layer(Recorded, Named):
         graph = graph if graph is not None and not sketched else world.graph
         shape = tuple((shape,) if isinstance(shape, (int, np.integer)) else shape)
         from . import initializers, regularizers
+        cost = regularizers.get(regularizer)
         # in a sketch the scope of the layer is that of another graph
         scope = "/".join(_context.__dict__.get("names", [])) if sketched else ""
         with graph.scope(scope) if scope else contextlib.nullcontext():
             handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
                 "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
-                initializer=initializers._c(keep, initializer), regularizer=regularizers._c(keep, regularizer),
+                initializer=initializers._c(keep, initializer),
+                regularizer=regularizers._c(keep, cost if world is None else None),
                 frozen=trainable is False))
         graph.check()
         graph.keep.append(keep)
         variable = Variable._of(world, graph, handle, trainable is not False)
         variable._shown = shown_name(name or "Variable")
-        if regularizer is not None:
-            variable._regularizer = regularizers._c(keep, regularizer)
+        if cost is not None:
+            self.__dict__.setdefault("_own_costs", []).append((variable, cost))
         if not any(variable is item for item in self._own_weights):
             self._own_weights.append(variable)
         return variable
@@ -689,7 +691,9 @@ class Layer(Recorded, Named):
 
     def _costs(self, graph: Graph) -> list:
         """Regularizers of variables: (variable, function of its value)."""
-        return []
+        twins = getattr(graph, "twins", None) or ()
+        return [(variable, cost) for variable, cost in self.__dict__.get("_own_costs", ())
+                if variable.graph is graph or id(variable) in twins]
 
     def _noting(self, masks: list | None, edition: int, *args: Any, **named: Any) -> tuple:
         """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), and the masks of the
@@ -1065,7 +1069,7 @@ class NativeLayer(Layer):
 
     def _costs(self, graph: Graph) -> list:
         variables = self._in_graphs.get(graph, ())
-        return [(variables[i], cost) for i, cost in self._regularized if i < len(variables)]
+        return super()._costs(graph) + [(variables[i], cost) for i, cost in self._regularized if i < len(variables)]
 
 
 def _single(node: Node) -> Node:

@@ -222,6 +222,8 @@ class Network:
         for layer in [model] + model._flat_layers():
             for loss in layer._losses.pop(graph, ()):
                 lib.est_add_loss(as_node(unwrap(loss), graph)._c)
+            for variable, cost in layer.__dict__.get("_own_costs", ()):  # C counts those of its own layers
+                lib.est_add_loss(cost(variable._as_node(graph))._c)
         if len(leaves) == 1:
             return leaves[0]
         keep = Keep()

@@ -21,6 +21,7 @@ from .._eager import dispatch as _dispatch
 from .._eager import eager as _eager
 from .._eager import unwrap as _unwrap
 from ..._tensor import as_array as _as_array
+from ..._tensor import as_dtype as _as_dtype
 
 
 class Reduction:
@@ -153,6 +154,20 @@ def _share(mask: _Any, reduction: str) -> _Any:
     return 1.0 if reduction in ("sum", "none") else _sum(_ones_like(mask)) / _sum(mask)
 
 
+def _matched(y_true: _Any, y_pred: _Any, by_number: bool = False) -> _Any:
+    """Labels for a loss or a metric of compile: as Keras does it, a vector beside a matrix becomes a column, and numbers
+    get the dtype of the predictions. Losses and metrics of the library know classes `by_number`, too."""
+    if not all(hasattr(item, "shape") and hasattr(item, "dtype") for item in (y_true, y_pred)):
+        return y_true
+    a, b = y_true.shape, y_pred.shape  # None: the rank is not known
+    if a is not None and b is not None and len(a) == 1 and len(b) == 2 and (not by_number or b[1] == 1):
+        y_true = _expand_dims(y_true, -1)
+    have, want = _as_dtype(y_true.dtype), _as_dtype(y_pred.dtype)
+    if have != want and (have.is_floating and want.is_floating or have.is_integer and want.is_integer):
+        y_true = _cast(y_true, want)
+    return y_true
+
+
 class Loss(_Recorded):
     """A loss as an object. Subclasses override call(y_true, y_pred), which gives one value an example."""
 
@@ -204,8 +219,9 @@ class Loss(_Recorded):
 @_node_callback("py_on_loss", lambda self, labels, predictions: predictions.graph)
 def _on_loss(self: _Any, labels: _Any, predictions: _Any) -> _Any:
     graph = _borrowed(predictions.graph)
+    labels, outputs = _Node(graph, labels), _Node(graph, predictions)
     with graph.as_default():
-        each = _as_node(_Handle.get(self.user)(_Node(graph, labels), _Node(graph, predictions)), graph)
+        each = _as_node(_Handle.get(self.user)(_matched(labels, outputs), outputs), graph)
     if each.shape == ():  # a loss of the whole batch: the same for every example
         rows = _Node(graph, _lib.est_shape_of(predictions))[:1]
         each = _Node(graph, _lib.est_broadcast_to(each._c, rows._c))

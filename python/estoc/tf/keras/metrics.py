@@ -108,11 +108,17 @@ def _flat(args: tuple, named: dict) -> list:
     return _structure.flatten((args, named))
 
 
+def _as_vector(labels: _Any, predictions: _Any) -> _Any:
+    """Predictions that are a column beside a vector of labels as a vector, too."""
+    a, b = labels.shape, predictions.shape
+    if a is not None and len(a) == 1 and b is not None and len(b) == 2 and b[1] == 1:
+        return _ops.squeeze(predictions, -1)
+    return predictions
+
+
 def _as_one_example(labels: _Any, predictions: _Any) -> tuple:
     """Vectors, of which the predictions may be a column, as a batch of one example."""
-    if labels.shape is not None and len(labels.shape) == 1 and predictions.shape is not None and \
-            len(predictions.shape) == 2 and predictions.shape[1] == 1:
-        predictions = _ops.squeeze(predictions, -1)
+    predictions = _as_vector(labels, predictions)
     if not _losses._are_vectors(labels, predictions):
         return labels, predictions
     return _ops.expand_dims(labels, 0), _ops.expand_dims(predictions, 0)
@@ -472,16 +478,36 @@ class SparseCategoricalCrossentropy(_OfLoss):
                          dtype)
 
 
+class MeanMetricWrapper(_Native):
+    """The mean of a function of labels and predictions; a number for a whole batch counts once."""
+
+    def __init__(self, fn: _Callable, name: str = "mean_metric_wrapper", dtype: _Any = None, **named: _Any):
+        def each(labels: _Any, predictions: _Any) -> _Any:
+            value = fn(*(_ops.cast(one, "float32") for one in (labels, predictions)), **named)
+            return _ops.reshape(value, [1]) if isinstance(value, _Node) and value.shape == () else value
+
+        loss = _losses.LossFunctionWrapper(each, name=name)
+        super().__init__(lambda keep: _lib.est_metric_value_of_loss(loss._c_loss), name, dtype)
+        self.__dict__["_loss"] = loss
+
+    def _update_in(self, labels: _Any, predictions: _Any, weights: _Any) -> None:
+        super()._update_in(labels, _as_vector(labels, predictions), weights)
+
+
 class _Named(_Native):
     def __init__(self, name: str):
         super().__init__(_by_name(name), name, None)
 
 
 def get(identifier: _Any) -> _Any:
-    """The metric of a name, or an object itself."""
+    """The metric of a name, the object itself, or the mean of a function."""
     if isinstance(identifier, str):
         return _Named(identifier)
-    return identifier() if isinstance(identifier, type) else identifier
+    if isinstance(identifier, type):
+        return identifier()
+    if isinstance(identifier, Metric) or not callable(identifier):
+        return identifier
+    return MeanMetricWrapper(identifier, getattr(identifier, "__name__", "metric"))
 
 
 for _name in ("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",

@@ -28,7 +28,6 @@ from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import owned as _owned
 from ..._lib import text as _text
-from ..._tensor import as_dtype as _as_dtype
 from ..._tensor import float32 as _float32
 from ..._tensor import take_tensor as _take_tensor
 from ..._tensor import to_array as _to_array
@@ -1184,19 +1183,10 @@ def _list(metrics: _Any) -> list:
         metrics]
 
 
-def _matched(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
-    """Labels for a loss or a metric of compile: as Keras does it, a vector beside a matrix becomes a column, and numbers
-    get the dtype of the predictions. Losses and metrics of the library know classes by their number, too."""
-    if not all(hasattr(item, "shape") and hasattr(item, "dtype") for item in (y_true, y_pred)):
-        return y_true
-    is_library = isinstance(user, _metrics._Native) or getattr(user, "_each", None) is not None
-    a, b = y_true.shape, y_pred.shape  # None: the rank is not known
-    if a is not None and b is not None and len(a) == 1 and len(b) == 2 and (not is_library or b[1] == 1):
-        y_true = _eager(_ops.expand_dims)(y_true, -1)
-    have, want = _as_dtype(y_true.dtype), _as_dtype(y_pred.dtype)
-    if have != want and (have.is_floating and want.is_floating or have.is_integer and want.is_integer):
-        y_true = _eager(_ops.cast)(y_true, want)
-    return y_true
+def _labels_for(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
+    """Labels for a loss or a metric of compile."""
+    by_number = isinstance(user, _metrics._Native) and not isinstance(user, _metrics.MeanMetricWrapper)
+    return _losses._matched(y_true, y_pred, by_number or getattr(user, "_each", None) is not None)
 
 
 def _scaled(loss: _Any, weight: float) -> _Any:
@@ -1281,7 +1271,7 @@ class _Compiled:
         """The loss of a step that is written in Python; None: there is none."""
         predictions = _structure.flatten(y_pred)
         if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
-            return None if self.given is None else self.given(_matched(self.given, y_true, y_pred), y_pred, sample_weight)
+            return None if self.given is None else self.given(_labels_for(self.given, y_true, y_pred), y_pred, sample_weight)
         names = model._outputs_of_network()
         if len(names) != len(predictions):
             names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]
@@ -1290,26 +1280,20 @@ class _Compiled:
         for loss, weight, label, prediction in zip(self.losses(model, names), self.weights(model, names), labels,
                                                    predictions):
             if loss is not None:
-                one = loss(_matched(loss, label, prediction), prediction, sample_weight) * weight
+                one = loss(_labels_for(loss, label, prediction), prediction, sample_weight) * weight
                 total = one if total is None else total + one
         return total
 
     def spec(self, metric: _Any, keep: _Keep) -> _Any:
         """A metric for the network."""
-        if isinstance(metric, type):
-            metric = metric()
+        metric = _metrics.get(metric)
         if isinstance(metric, _metrics._Native):
+            keep.append(metric)
             struct = keep.new("est_metric_spec *", metric._spec(keep))
             struct.name = keep.string(metric.name)
             return struct[0]
         if isinstance(metric, _metrics.Metric):
             raise NotImplementedError(f"{type(metric).__name__} is a metric of your own; update it in a train_step")
-        if callable(metric):
-            loss = _losses.LossFunctionWrapper(metric)
-            keep.append(loss)
-            struct = keep.new("est_metric_spec *", _lib.est_metric_value_of_loss(loss._c_loss))
-            struct.name = keep.string(getattr(metric, "__name__", "metric"))
-            return struct[0]
         raise TypeError(f"a metric is a name, an object or a function, not {metric!r}")
 
     def added(self, model: _Any, name: str, keep: _Keep) -> _Any:
@@ -1328,8 +1312,7 @@ class _Compiled:
     def objects(self) -> list:
         """The metrics for steps that are written in Python."""
         if self._objects is None:
-            self._objects = [_metrics.get(metric) if isinstance(metric, (str, type)) else metric
-                             for metric in self.metrics + self.weighted]
+            self._objects = [_metrics.get(metric) for metric in self.metrics + self.weighted]
         return self._objects
 
     def metric_objects(self) -> list:
@@ -1349,7 +1332,7 @@ class _Compiled:
             weights = None if i < len(self.metrics) else sample_weight
             if mask is not None:
                 weights = _losses._times(mask, weights)
-            metric.update_state(_matched(metric, y_true, y_pred), y_pred,
+            metric.update_state(_labels_for(metric, y_true, y_pred), y_pred,
                                 **({} if weights is None else {"sample_weight": weights}))
 
     def reset_state(self) -> None:

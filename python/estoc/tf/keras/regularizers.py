@@ -50,7 +50,8 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
 l1, l2 = L1, L2
 
 
-def get(identifier: _Any) -> Regularizer | None:
+def get(identifier: _Any) -> _Any:
+    """The regularizer of a name, or an object or a function itself."""
     if identifier is None or isinstance(identifier, Regularizer):
         return identifier
     if isinstance(identifier, str):
@@ -59,11 +60,18 @@ def get(identifier: _Any) -> Regularizer | None:
         return L1L2(out.l1, out.l2)
     if isinstance(identifier, type) and issubclass(identifier, Regularizer):
         return identifier()
-    raise NotImplementedError("a regularizer is a name or one of tf.keras.regularizers; functions do not exist yet")
+    if callable(identifier):
+        return identifier
+    raise ValueError(f"Could not interpret regularizer identifier: {identifier}")
 
 
 def _c(keep: _Keep, value: _Any) -> _Any:
-    return _own.c_regularizer(keep, get(value))
+    """For layers of the library."""
+    found = get(value)
+    if found is not None and type(found).__call__ is not Regularizer.__call__:
+        raise NotImplementedError("the regularizer of a layer of the library is a name or one of tf.keras.regularizers; "
+                                  "functions and classes of your own work with add_weight")
+    return _own.c_regularizer(keep, found)
 
 
 __getattr__ = _module_getattr(__name__)

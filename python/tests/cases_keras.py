@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More cases for test_cases.py: training of Keras' models as its guides do it, with every number compared."""
+import numpy as np
+from cases import case, data, dense_model, set_weights
+
+
+def _stepped(tf):
+    """A class of models with steps of their own, as Keras writes them by default."""
+    class Stepped(tf.keras.Model):
+        def train_step(self, batch):
+            x, y = batch
+            with tf.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                loss = self.compiled_loss(y, y_pred, regularization_losses=self.losses)
+            variables = self.trainable_variables
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            self.compiled_metrics.update_state(y, y_pred)
+            return {metric.name: metric.result() for metric in self.metrics}
+
+        def test_step(self, batch):
+            x, y = batch
+            y_pred = self(x, training=False)
+            self.compiled_loss(y, y_pred, regularization_losses=self.losses)
+            self.compiled_metrics.update_state(y, y_pred)
+            return {metric.name: metric.result() for metric in self.metrics}
+
+    return Stepped
+
+
+@case
+def metrics_that_are_functions(tf):
+    def rows(y_true, y_pred):
+        return tf.reduce_sum(tf.square(y_true - y_pred), -1)
+
+    def number(y_true, y_pred):
+        return tf.reduce_mean(tf.abs(y_true - y_pred))
+
+    def classes(y_true, y_pred):
+        return tf.keras.metrics.sparse_categorical_accuracy(y_true, y_pred)
+
+    x, y = data(10)
+    found = {}
+    for name, labels in (("column", y), ("vector", y[:, 0]), ("float64", y[:, 0].astype(np.float64))):
+        inputs = tf.keras.Input((4,))
+        model = _stepped(tf)(inputs, tf.keras.layers.Dense(1)(inputs))
+        plain = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+        for one in (model, plain):
+            set_weights(one)
+            one.compile("sgd", lambda a, b: tf.reduce_mean(tf.square(a - b), -1), metrics=[rows, number, "mae"])
+        found[name] = [part for one in (model, plain) for part in (
+            one.evaluate(x, labels, batch_size=4, verbose=0, return_dict=True),
+            one.fit(x, labels, batch_size=4, shuffle=False, epochs=2, verbose=0).history)]
+    many = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(4,))])
+    set_weights(many)
+    many.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=[classes, "accuracy"])
+    metric = tf.keras.metrics.MeanMetricWrapper(rows)
+    metric.update_state(y, x[:, :1])
+    metric.update_state(y[:2], x[:2, :1], sample_weight=[2.0, 0.5])
+    return {**found, "classes": many.evaluate(x, np.arange(10) % 3, batch_size=4, verbose=0), "wrapper": metric.result(),
+            "name": metric.name}
+
+
+@case
+def costs_of_weights(tf):
+    class Cost(tf.keras.regularizers.Regularizer):
+        def __call__(self, weights):
+            return 0.5 * tf.reduce_sum(tf.abs(weights))
+
+    class Own(tf.keras.layers.Layer):
+        def __init__(self, regularizer):
+            super().__init__()
+            self.regularizer = regularizer
+
+        def build(self, shape):
+            self.w = self.add_weight(name="w", shape=(4, 1), initializer="ones", regularizer=self.regularizer)
+
+        def call(self, x):
+            self.add_loss(0.01 * tf.reduce_sum(tf.square(x)))
+            return tf.matmul(x, self.w)
+
+    x, y = data(8)
+    found = {}
+    for name, regularizer in (("l2", tf.keras.regularizers.L2(0.1)), ("by name", "l1"), ("own", Cost()),
+                              ("function", lambda weights: 0.1 * tf.reduce_sum(weights))):
+        layer = Own(regularizer)
+        layer(x)
+        layer(x)
+        model = tf.keras.Sequential([Own(regularizer), tf.keras.layers.Dense(
+            1, kernel_initializer="ones", kernel_regularizer="l2")])
+        model(x)
+        with tf.GradientTape() as tape:
+            model(x)
+            total = tf.add_n(model.losses)
+        gradients = tape.gradient(total, model.trainable_variables[:2])
+        model.compile("sgd", "mse")
+        found[name] = [layer.losses, model.losses, gradients, model.evaluate(x, y, verbose=0),
+                       model.fit(x, y, batch_size=4, shuffle=False, verbose=0).history, model.get_weights()]
+    return found
