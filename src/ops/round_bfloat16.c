@@ -5,10 +5,10 @@
  *
  * The gradient passes unchanged, as it does through a cast. The products of the backward pass round theirs:
  * est_round_gradient. */
+#include "cuda/bfloat16.h"
 #include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
-#include "cuda/bfloat16.h"
 #include "ops/ops.h"
 
 static void round_grad(est_grad *g)

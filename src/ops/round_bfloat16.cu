@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rounding to bfloat16 on a GPU. */
-#include "cuda/loops.cuh"
 #include "cuda/bfloat16.h"
+#include "cuda/loops.cuh"
 
 struct round_of {
     __device__ float operator()(float x) const
