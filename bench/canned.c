@@ -4,8 +4,11 @@
  * of bench/synth (bench/compare-canned runs it): 13 numbers, 26 words. One run answers one question in turns of
  * --seconds (bench/support/turns.h); an amount is examples.
  *
- *   canned [--hidden 64,32] [--batch N] [--folder FOLDER] [--threads N] [--turns N] [--seconds S] [--rows N]
- *          [--stages RUNS] [--report 1]
+ *   canned [--hidden 64,32] [--batch N] [--folder FOLDER] [--threads N] [--workers N] [--device /gpu:0] [--turns N]
+ *          [--seconds S] [--rows N] [--stages RUNS] [--report 1] [--placement]
+ *
+ * --workers threads parse. On a GPU steps run ahead of the host, and a turn ends when all of them are done. --placement
+ * logs where each operation runs.
  *
  * --rows makes the tables of the word C4 that long, to see what grows with a table. --stages traces that many steps
  * after the last turn and prints where their time went, beside the least time that the machine could do it in; --report
@@ -38,9 +41,9 @@ typedef enum phase { WAITING = 0, WARMING_UP, MEASURING, TRACING } phase;
 
 typedef struct job {
     est_hook    hook; /* what the training sees */
-    const char *folder;
-    int         threads, turns, stages;
-    bool        report;
+    const char *folder, *device;
+    int         threads, workers, turns, stages;
+    bool        report, placement;
     double      seconds;
     int64_t     batch, rows, hidden[HIDDEN_MAX];
     int         n_hidden;
@@ -122,7 +125,7 @@ static est_status input(const est_input_context *context, void *user, est_datase
 {
     est_dataset *d = est_dataset_shuffle(records(user), BUFFER, context->seed);
 
-    d = parsed(user, est_dataset_repeat(d, EST_FOREVER), 1);
+    d = parsed(user, est_dataset_repeat(d, EST_FOREVER), ((const job *)user)->workers);
     return est_dataset_finish(est_dataset_prefetch(d, PREFETCH), out);
 }
 
@@ -292,9 +295,10 @@ static void take_options(job *j, int argc, char **argv)
 
     BENCH_OPTIONS(argc, argv, 1, { "--folder", BENCH_TO(&j->folder) }, { "--hidden", BENCH_TO(&hidden) },
                   { "--batch", BENCH_TO(&j->batch) }, { "--rows", BENCH_TO(&j->rows) },
-                  { "--threads", BENCH_TO(&j->threads) }, { "--turns", BENCH_TO(&j->turns) },
-                  { "--seconds", BENCH_TO(&j->seconds) }, { "--stages", BENCH_TO(&j->stages) },
-                  { "--report", BENCH_TO(&j->report) });
+                  { "--threads", BENCH_TO(&j->threads) }, { "--workers", BENCH_TO(&j->workers) },
+                  { "--device", BENCH_TO(&j->device) }, { "--placement", BENCH_TO(&j->placement) },
+                  { "--turns", BENCH_TO(&j->turns) }, { "--seconds", BENCH_TO(&j->seconds) },
+                  { "--stages", BENCH_TO(&j->stages) }, { "--report", BENCH_TO(&j->report) });
     take_hidden(j, hidden);
     if (j->stages > BENCH_RUNS_MAX) j->stages = BENCH_RUNS_MAX;
 }
@@ -304,7 +308,9 @@ int main(int argc, char **argv)
     job            j     = { .hook    = EST_HOOK(.after_create_session = job_session, .before_run = job_before_run,
                                                  .after_run = job_after_run),
                              .folder  = "build/canned",
+                             .device  = "/cpu:0",
                              .threads = 1,
+                             .workers = 1,
                              .turns   = 5,
                              .seconds = 1,
                              .batch   = 512 };
@@ -317,7 +323,8 @@ int main(int argc, char **argv)
             .linear_columns = { j.wide, (int)(sizeof j.wide / sizeof j.wide[0]) },
             .dnn_columns    = { j.deep, (int)(sizeof j.deep / sizeof j.deep[0]) },
             .hidden_units   = { j.hidden, j.n_hidden },
-            .config         = EST_RUN_CONFIG(.seed = 1, .threads = j.threads, .save_summary_steps = EST_OFF,
+            .config         = EST_RUN_CONFIG(.seed = 1, .threads = j.threads, .devices = EST_STRINGS(j.device),
+                                             .log_device_placement = j.placement, .save_summary_steps = EST_OFF,
                                              .save_checkpoints_secs = EST_OFF, .log_step_count_steps = EST_OFF, .quiet = true));
 
     bench_check(est_classifier_parse_spec(options, &j.parse));

@@ -202,7 +202,7 @@ if(TARGET estoc_cuda_on_cpu)
 endif()
 
 # gpu_ops: the same tables in one program, to be carried to a machine with a GPU (scripts/gpu-bundle). It runs all, or those
-# whose names it is given.
+# whose names it is given; --names prints the names.
 set(est_gpu_ops_declarations "")
 set(est_gpu_ops_table "")
 foreach(source IN LISTS est_cuda_sources)
@@ -234,9 +234,11 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    int failed = 0;
+    int n = sizeof tables / sizeof tables[0], names = argc == 2 && strcmp(argv[1], "--names") == 0, failed = 0;
 
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+    for (int i = 0; names && i < n; i++) puts(tables[i].name);
+    if (names) return 0;
+    for (int i = 0; i < n; i++) {
         int wanted = argc == 1;
 
         for (int a = 1; a < argc; a++) wanted |= strcmp(argv[a], tables[i].name) == 0;
