@@ -251,6 +251,8 @@ typedef struct est_batch_norm_options {
     est_initializer beta_initializer, gamma_initializer;                  /* make NULL: zeros, ones */
     est_initializer moving_mean_initializer, moving_variance_initializer; /* make NULL: zeros, ones */
     bool            frozen;
+    /* a bool: the averages follow only where it is true; EST_NO_NODE: in every training step */
+    est_node follows;
 } est_batch_norm_options;
 
 #define EST_BATCH_NORM(...)                                                                                            \

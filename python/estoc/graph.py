@@ -72,6 +72,7 @@ class Graph:
         self.keep = Keep()  # what callbacks of this graph need
         self._holder: list = []  # that has this graph, while C has it
         self.masks: dict = {}  # of results of layers, by node and output
+        self.logits: dict = {}  # what layers have given to an activation at their end, by its result
         if _borrowed is not None:
             self._c = _borrowed
             self._nodes = weakref.WeakSet()

@@ -121,13 +121,16 @@ def flatten(x: Node) -> Node:
 
 
 def batch_normalization(x: Node, training: bool, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True,
-                        scale: bool = True, trainable: bool = True, name: str | None = None) -> Node:
-    """Normalizes the last axis; optimizers update its moving averages while training."""
+                        scale: bool = True, trainable: bool = True, name: str | None = None,
+                        follows: Node | None = None) -> Node:
+    """Normalizes the last axis; optimizers update its moving averages while training, where `follows`, a bool, is
+    true."""
     here()
     keep = Keep()
     return x.graph.node(lib.est_batch_norm(x._c, training, keep.options(
         "est_batch_norm_options", name=keep.string(name), momentum=off(momentum), epsilon=epsilon,
-        no_center=not center, no_scale=not scale, frozen=not trainable)))
+        no_center=not center, no_scale=not scale, frozen=not trainable,
+        **({} if follows is None else {"follows": follows._c}))))
 
 
 def dropout(x: Node, rate: float, training: bool) -> Node:

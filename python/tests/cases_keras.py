@@ -96,3 +96,55 @@ def costs_of_weights(tf):
         found[name] = [layer.losses, model.losses, gradients, model.evaluate(x, y, verbose=0),
                        model.fit(x, y, batch_size=4, shuffle=False, verbose=0).history, model.get_weights()]
     return found
+
+
+@case
+def crossentropies_beyond_probabilities(tf):
+    """Of outputs that are 0 or 1 in float32: Keras computes them from what the activation was given."""
+    keras = tf.keras
+    x, y = data(6)
+    classes = np.arange(6) % 3
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(3)(inputs)
+    outputs = [keras.layers.Activation("sigmoid")(hidden), keras.layers.Dense(3, activation="softmax")(inputs),
+               keras.layers.Softmax()(hidden), keras.layers.Dense(3, activation=tf.nn.softmax)(inputs)]
+    model = keras.Model(inputs, outputs)
+    set_weights(model)
+    model.set_weights([weight * 200 for weight in model.get_weights()])
+    found = {}
+    for number, loss, labels in (
+            (0, keras.losses.BinaryCrossentropy(), (y > 0).astype(np.float32)),
+            (0, keras.losses.binary_crossentropy, np.eye(3, dtype=np.float32)[classes]),
+            (1, keras.losses.CategoricalCrossentropy(reduction="sum"), np.eye(3, dtype=np.float32)[classes]),
+            (1, keras.losses.sparse_categorical_crossentropy, classes),
+            (2, keras.losses.SparseCategoricalCrossentropy(), classes),
+            (3, keras.losses.SparseCategoricalCrossentropy(), classes)):
+        if number == 0 and labels.shape[1] == 1:
+            labels = np.repeat(labels, 3, 1)
+        with tf.GradientTape() as tape:
+            value = tf.reduce_mean(loss(labels, model(x)[number]))
+        gradient = tape.gradient(value, model.trainable_variables[0])
+        found[f"{len(found)}"] = [value, gradient]
+
+    @tf.function
+    def traced():
+        return keras.losses.SparseCategoricalCrossentropy()(classes, model(x)[1])
+
+    return {**found, "traced": traced()}
+
+
+@case
+def normalization_told_by_a_tensor(tf):
+    v1, found = tf.compat.v1, []
+    x = data(6)[0] + 3
+    for value in (False, True):
+        for shape in ((6, 4), (6, 1, 2, 2)):
+            with v1.Graph().as_default():
+                inputs, training = v1.placeholder(tf.float32, (None,) + shape[1:]), v1.placeholder(tf.bool, ())
+                y = v1.layers.batch_normalization(inputs, training=training, momentum=0.5)
+                updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+                with v1.Session() as session:
+                    session.run(v1.global_variables_initializer())
+                    feed = {inputs: x.reshape(shape), training: value}
+                    found += [session.run([y] + list(updates), feed)[0], session.run(v1.global_variables()[2:])]
+    return found

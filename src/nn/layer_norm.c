@@ -44,7 +44,7 @@ static void norm_variables(norm *n, est_node x)
 
 /* A moving average and the statistic that it follows. */
 typedef struct moving {
-    est_node handle, batch;
+    est_node handle, batch, follows;
     double   momentum;
 } moving;
 
@@ -53,6 +53,7 @@ static est_node follow(const moving *m, est_node batch)
 {
     est_node step = est_scale(est_sub(est_read_variable(m->handle), batch), 1 - m->momentum);
 
+    if (m->follows.graph != NULL) step = est_mul(step, est_cast(m->follows, est_node_dtype(step)));
     return est_assign_sub(m->handle, step);
 }
 
@@ -70,9 +71,9 @@ static est_node follow_all(est_graph *graph, void *const *brought, int n)
 }
 
 /* Lets a moving average follow a statistic of the batch with every training step. */
-static void run_follow(est_node handle, est_node batch, double momentum)
+static void run_follow(est_node handle, est_node batch, const est_batch_norm_options *o)
 {
-    moving   m = { handle, est_stop_gradient(batch), momentum };
+    moving   m = { handle, est_stop_gradient(batch), o->follows, est_or(o->momentum, 0.99) };
     est_node update;
 
     update = est_in_replica(handle.graph) ? est_replicas_merge(handle.graph, follow_all, &m) : follow(&m, m.batch);
@@ -87,8 +88,8 @@ static est_node norm_images(const norm *n, est_node x, bool training)
     est_fused_batch_norm(x, n->gamma, n->beta, est_read_variable(n->mean), est_read_variable(n->variance),
                          est_or(n->o->epsilon, 1e-3), training, out);
     if (training) {
-        run_follow(n->mean, out[1], est_or(n->o->momentum, 0.99));
-        run_follow(n->variance, out[2], est_or(n->o->momentum, 0.99));
+        run_follow(n->mean, out[1], n->o);
+        run_follow(n->variance, out[2], n->o);
     }
     return out[0];
 }
@@ -103,8 +104,8 @@ static est_node norm_rows(const norm *n, est_node x, bool training)
     if (training) {
         mean     = est_reduce_mean(x, all, false);
         variance = est_reduce_mean(est_squared_difference(x, est_stop_gradient(mean)), all, false);
-        run_follow(n->mean, mean, est_or(n->o->momentum, 0.99));
-        run_follow(n->variance, variance, est_or(n->o->momentum, 0.99));
+        run_follow(n->mean, mean, n->o);
+        run_follow(n->variance, variance, n->o);
     } else {
         mean     = est_read_variable(n->mean);
         variance = est_read_variable(n->variance);

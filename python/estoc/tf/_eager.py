@@ -32,7 +32,8 @@ class Tensor(abc.ABC):
     """A value, as TensorFlow's eager tensors; nodes of graphs count as tensors, too (isinstance)."""
 
     __array_priority__ = 90
-    __slots__ = ("_value", "_keras_mask", "__weakref__")  # the mask is that of layers that were called outside of functions
+    # of layers that were called outside of functions: the mask, and what a softmax or a sigmoid at the end was given
+    __slots__ = ("_value", "_keras_mask", "_keras_logits", "__weakref__")
 
     def __init__(self, value: Any, dtype: Any = None):
         self._value = as_array(value, dtype)

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from ... import _frames
-from ..._lib import NULL, Keep, check, ffi, here, lib, made
+from ..._lib import NULL, Keep, check, ffi, here, lib, made, text
 from ..._tensor import as_array, as_dtype, c_shape, float32
 from ...graph import Graph, Node, Shape, as_node, default_graph
 from .. import _structure
@@ -696,8 +696,8 @@ class Layer(Recorded, Named):
                 if variable.graph is graph or id(variable) in twins]
 
     def _noting(self, masks: list | None, edition: int, *args: Any, **named: Any) -> tuple:
-        """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), and the masks of the
-        result. The edition of the layer tells tapes which traces are of the same."""
+        """A call in a graph with inputs that have masks, what it gave to add_loss: (layer, losses), the masks of the
+        result, and what activations at its end were given. The edition of the layer tells tapes which traces are of the same."""
         graph = default_graph()
         for leaf, mask in zip(_structure.flatten(args[0]) if masks else (), masks or ()):
             if mask is not None and isinstance(leaf, Node):
@@ -705,7 +705,8 @@ class Layer(Recorded, Named):
         result = self._in_graph(*args, **named)
         made = [graph.masks.get(_place(leaf)) for leaf in _structure.flatten(result)] if graph.masks else []
         return (result, [(layer, layer._losses[graph]) for layer in [self] + self._flat_layers()
-                         if layer._losses.get(graph)], made if any(mask is not None for mask in made) else [])
+                         if layer._losses.get(graph)], made if any(mask is not None for mask in made) else [],
+                [graph.logits.get(_place(leaf)) for leaf in _structure.flatten(result)] if graph.logits else [])
 
     # --- calling ---
 
@@ -734,10 +735,13 @@ class Layer(Recorded, Named):
         result = concrete.run(flat)
         for tape in tapes():
             tape.record(self._noting, (masks, self._edition, *args), named, None, result)
-        value, losses, made = result
+        value, losses, made, logits = result
         for leaf, mask in zip(_structure.flatten(value) if made else (), made):
             if mask is not None and type(leaf) is Tensor:
                 leaf._keras_mask = mask
+        for leaf, given in zip(_structure.flatten(value) if logits else (), logits):
+            if given is not None and type(leaf) is Tensor:
+                leaf._keras_logits = given
         if losses or self.__dict__.get("_has_losses"):
             self.__dict__["_has_losses"] = True
             for layer in [self] + self._flat_layers():
@@ -937,6 +941,7 @@ def _texts(value: Any) -> Any:
 
 
 _natives: weakref.WeakSet = weakref.WeakSet()
+ACTIVATED = ("Softmax", "Sigmoid")  # operations that crossentropies know
 
 
 def layers_in(graph: Graph) -> list:
@@ -948,6 +953,7 @@ class NativeLayer(Layer):
     """A layer of the library. Subclasses say how it is made."""
 
     _scoped = False
+    _keeps_logits = False  # for crossentropies of values, which are computed from them
     #: Parameters of a call in the order of Keras; None: _call_in knows them.
     _parameters: Any = ("inputs",)
 
@@ -1028,6 +1034,10 @@ class NativeLayer(Layer):
             self._in_graphs[graph] = made_now
         self.__dict__["built"] = True
         result = Node(graph, result)
+        if self._keeps_logits:
+            kind = text(lib.est_node_op(result._c))
+            if kind in ACTIVATED:
+                graph.logits[_place(result)] = {kind: Node(graph, lib.est_node_input(result._c, 0))}
         return result if self._after is None else self._after(result)
 
     def _trainable_ones(self, inputs: list) -> list[bool]:

@@ -15,10 +15,13 @@ from ..._lib import node_callback as _node_callback
 from ...graph import Graph as _Graph
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
+from ...graph import default_graph as _default_graph
 from .._absent import module_getattr as _module_getattr
 from ._recorded import Recorded as _Recorded
+from .._eager import compute as _compute
 from .._eager import dispatch as _dispatch
 from .._eager import eager as _eager
+from .._eager import tapes as _tapes
 from .._eager import unwrap as _unwrap
 from ..._tensor import as_array as _as_array
 from ..._tensor import as_dtype as _as_dtype
@@ -112,6 +115,36 @@ def _reduced(each: _Node, weights: _Any, reduction: str) -> _Node:
     return node
 
 
+class _OfLogits:
+    """A loss of what layers have made with a softmax or a sigmoid, over what these were given: there the library finds
+    the logits, as in a graph. It is a part of keys."""
+
+    def __init__(self, loss: _Callable, activation: str):
+        self.loss, self.activation = loss, activation
+
+    def __eq__(self, other: _Any) -> bool:
+        return isinstance(other, _OfLogits) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.loss, self.activation))
+
+    def __call__(self, labels: _Any, logits: _Node, *weights: _Any) -> _Any:
+        made = _ops.softmax(logits) if self.activation == "Softmax" else _ops.sigmoid(logits)
+        return self.loss(labels, made, *weights)
+
+
+def _computed(loss: _Callable, arguments: tuple) -> _Any:
+    """A loss of tensors of any kind."""
+    kept = getattr(arguments[1], "_keras_logits", None)
+    if kept is None or any(isinstance(one, _Node) for one in arguments) or _default_graph() is not None:
+        return _dispatch(loss, arguments, {}, _convert)
+    (activation, logits), = kept.items()
+    result = _compute(_OfLogits(loss, activation), *_convert((arguments[0], logits, *arguments[2:]), {}))
+    for tape in _tapes():
+        tape.record(loss, arguments, {}, _convert, result)
+    return result
+
+
 class _Reduced:
     """A loss of a batch over nodes. It is a part of keys: equal to others of the same."""
 
@@ -195,7 +228,7 @@ class Loss(_Recorded):
         if mask is not None:
             sample_weight = _times(mask, sample_weight)
         arguments = (y_true, y_pred) if sample_weight is None else (y_true, y_pred, sample_weight)
-        loss = _dispatch(_Reduced(self._values(), self.reduction, mask is None), arguments, {}, _convert)
+        loss = _computed(_Reduced(self._values(), self.reduction, mask is None), arguments)
         return loss if mask is None else loss * _share(mask, self.reduction)
 
     def get_config(self) -> dict:
@@ -353,7 +386,7 @@ class CategoricalFocalCrossentropy(Loss):
 
 def _function(keras: str) -> _Callable:
     def function(y_true: _Any, y_pred: _Any) -> _Any:
-        return _dispatch(_Each.named(keras), (y_true, y_pred), {}, _convert)
+        return _computed(_Each.named(keras), (y_true, y_pred))
 
     function.__name__ = function.__qualname__ = keras
     function.__doc__ = f"{keras} of each example."
@@ -374,21 +407,20 @@ kld = KLD = globals()["kl_divergence"]
 def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
                         axis: int = -1) -> _Any:
     _last(axis, "binary_crossentropy")
-    return _dispatch(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing)),
-                     (y_true, y_pred), {}, _convert)
+    return _computed(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing)),
+                     (y_true, y_pred))
 
 
 def categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
                              axis: int = -1) -> _Any:
     _last(axis, "categorical_crossentropy")
-    return _dispatch(_Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing)),
-                     (y_true, y_pred), {}, _convert)
+    return _computed(_Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing)),
+                     (y_true, y_pred))
 
 
 def sparse_categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, axis: int = -1) -> _Any:
     _last(axis, "sparse_categorical_crossentropy")
-    return _dispatch(_Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), (y_true, y_pred),
-                     {}, _convert)
+    return _computed(_Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), (y_true, y_pred))
 
 
 def huber(y_true: _Any, y_pred: _Any, delta: float = 1.0) -> _Any:

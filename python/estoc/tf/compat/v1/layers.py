@@ -169,11 +169,13 @@ def batch_normalization(inputs: _Any, axis: int = -1, momentum: float = 0.99, ep
     axis = axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
     if x.shape is None or axis not in (-1, len(x.shape) - 1):
         raise NotImplementedError(f"batch_normalization: axis {axis} of {x.shape}; it is the last one")
-    ways = [True, False] if isinstance(training, _Node) else [bool(training)]
+    both = isinstance(training, _Node)
+    ways = [True, False] if both else [bool(training)]
     made = _built_by_c(name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
-        lambda leaf, way=way: _layers.batch_normalization(x, way, momentum, epsilon, center, scale, trainable, leaf)
+        lambda leaf, way=way: _layers.batch_normalization(x, way, momentum, epsilon, center, scale, trainable, leaf,
+                                                          training if both else None)
         for way in ways])
-    return made[0] if len(ways) == 1 else _ops.where(training, *made)
+    return made[0] if not both else _ops.where(training, *made)
 
 
 def _built_by_c(name: str | None, default: str, reuse: _Any, regularizers: dict,

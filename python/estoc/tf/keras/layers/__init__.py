@@ -40,6 +40,8 @@ from .._layer import two as _two
 class _WithActivation(_NativeLayer):
     """A layer of the library with an activation at its end."""
 
+    _keeps_logits = True
+
     def __init__(self, make: _Callable, activation: _Any, kernels: int, kernel_regularizer: _Any, bias_regularizer: _Any,
                  named: dict):
         c_function, function = _activation(activation)
@@ -260,6 +262,7 @@ class Activation(_NativeLayer):
     """An activation as a layer."""
 
     _supports_masking = True
+    _keeps_logits = True
 
     def __init__(self, activation: _Any, **named: _Any):
         c_function, function = _activation(activation)
