@@ -262,15 +262,15 @@ class _Memory:
 
     __slots__ = ("tensor", "__array_interface__")
 
-    def __init__(self, tensor: Any, data: Any, dtype: np.dtype, shape: tuple[int, ...]):
+    def __init__(self, tensor: Any, data: Any, dtype: np.dtype, shape: tuple[int, ...], writable: bool):
         self.tensor = tensor
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str,
-                                    "data": (int(ffi.cast("uintptr_t", data)), True)}
+                                    "data": (int(ffi.cast("uintptr_t", data)), not writable)}
 
 
-def to_array(tensor: Any, copy: bool = False) -> Any:
-    """The values of an est_tensor that the argument owns: a read-only view of its memory, or a copy. Strings are always
-    copied, into an array of bytes objects."""
+def to_array(tensor: Any, copy: bool = False, writable: bool = False) -> Any:
+    """The values of an est_tensor that the argument owns: a read-only view of its memory, or a copy. `writable` is for a
+    tensor that nothing else refers to. Strings are always copied, into an array of bytes objects."""
     dtype = _BY_NUMBER[int(lib.est_tensor_dtype(tensor))]
     shape = py_shape(lib.est_tensor_shape(tensor))
     data = lib.est_tensor_data(tensor)
@@ -279,7 +279,7 @@ def to_array(tensor: Any, copy: bool = False) -> Any:
     kind = np.dtype(dtype.as_numpy_dtype)
     if 0 in shape:
         return np.empty(shape, kind)
-    array = np.asarray(_Memory(tensor, data, kind, shape))
+    array = np.asarray(_Memory(tensor, data, kind, shape, writable))
     return array.copy() if copy else array
 
 

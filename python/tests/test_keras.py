@@ -1097,6 +1097,16 @@ def test_the_gradient_of_a_loss_of_vectors():
 # --- data sets --------------------------------------------------------------------------------------------------------
 
 
+def test_images_of_an_idx_file_are_the_readers_own(tmp_path):
+    from estoc.tf.keras.datasets import _idx
+
+    (tmp_path / "images").write_bytes(bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6)))
+    images = _idx.read(str(tmp_path / "images"))
+    assert images.dtype == np.uint8 and images.tolist() == [[0, 1, 2], [3, 4, 5]]
+    images *= 2  # as with Keras' arrays
+    assert images.tolist() == [[0, 2, 4], [6, 8, 10]]
+
+
 def test_data_sets_that_keras_keeps(tmp_path, monkeypatch):
     from estoc.tf.keras.datasets import _kept, boston_housing, cifar10, cifar100, imdb, mnist, reuters
 

@@ -28,4 +28,4 @@ def read(path: str) -> np.ndarray:
     """An IDX file as an array."""
     keep, out = Keep(), ffi.new("est_tensor **")
     check(lib.est_idx_read(keep.string(path), out))
-    return to_array(take_tensor(out[0]), copy=True)
+    return to_array(take_tensor(out[0]), writable=True)
