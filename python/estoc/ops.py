@@ -40,14 +40,20 @@ def _first_node(values: Any) -> Node | None:
     return None
 
 
+@functools.lru_cache(maxsize=None)
+def _signature(function: Callable) -> tuple[inspect.Signature, list[str]]:
+    """The signature of a function over nodes, and which of its parameters are tensors."""
+    signature = inspect.signature(function)
+    return signature, [name for name, parameter in signature.parameters.items()
+                       if str(parameter.annotation).startswith("Tensor")]
+
+
 def _operation(function: Callable) -> Callable:
     """A function over nodes whose first parameters are tensors; without a node among them it computes at once."""
-    tensors = [name for name, parameter in inspect.signature(function).parameters.items()
-               if str(parameter.annotation).startswith("Tensor")]
-    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
+        signature, tensors = _signature(function)
         bound = signature.bind(*arguments, **named)
         if _first_node(bound.arguments.values()) is not None:
             here()

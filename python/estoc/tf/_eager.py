@@ -356,8 +356,33 @@ def dispatch(function: Callable, positional: tuple, named: dict, convert: Callab
 _OF_ANOTHER_TYPE = {"condition", "indices", "mask", "segment_ids", "ids", "targets", "classes", "y_true"}
 
 
+def _static(value: Any) -> Any:
+    if type(value) is Tensor:
+        value = value._value
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim == 0 else tuple(value.tolist())
+    if isinstance(value, list):
+        return tuple(_static(item) for item in value)
+    return value
+
+
+def _like_of(values: list) -> Any:
+    """The dtype of operands of one: that of the first tensor, and without one that of the first value."""
+    for value in values:
+        if type(value) is Tensor:
+            return value._value.dtype
+        if isinstance(value, Variable):
+            return np.dtype(value.dtype.as_numpy_dtype)
+    return as_array(_plain(values[0])).dtype if values and values[0] is not None else None
+
+
 def eager(function: Callable, name: str | None = None) -> Callable:
-    """A function of estoc.ops for tensors."""
+    """A function of estoc.ops for tensors, the same for every caller."""
+    return _eager(function, name or function.__name__)
+
+
+@functools.lru_cache(maxsize=None)
+def _eager(function: Callable, name: str) -> Callable:
     build = getattr(function, "over_nodes", function)
     signature = inspect.signature(build)
     parameters = list(signature.parameters)
@@ -366,7 +391,7 @@ def eager(function: Callable, name: str | None = None) -> Callable:
     lists = {key for key in tensors if kinds[key] == "Tensors"}
     first, tensor_set = parameters[0], set(tensors)
     typed = set(tensors) - _OF_ANOTHER_TYPE  # these have one dtype
-    binding = Binding(name or function.__name__, signature.parameters)
+    binding = Binding(name, signature.parameters)
     positions = tuple(key in tensor_set for key in parameters)
 
     def to_value(key: str, value: Any, like: Any) -> Any:
@@ -380,24 +405,6 @@ def eager(function: Callable, name: str | None = None) -> Callable:
             raise ValueError(f"{call.__name__}: a tensor is needed for {key!r}, None was given")
         return as_array(_plain(value)) if like is None else array_like(_plain(value), like)
 
-    def static(value: Any) -> Any:
-        if type(value) is Tensor:
-            value = value._value
-        if isinstance(value, np.ndarray):
-            return value.tolist() if value.ndim == 0 else tuple(value.tolist())
-        if isinstance(value, list):
-            return tuple(static(item) for item in value)
-        return value
-
-    def like_of(values: list) -> Any:
-        """The dtype of operands of one: that of the first tensor, and without one that of the first value."""
-        for value in values:
-            if type(value) is Tensor:
-                return value._value.dtype
-            if isinstance(value, Variable):
-                return np.dtype(value.dtype.as_numpy_dtype)
-        return as_array(_plain(values[0])).dtype if values and values[0] is not None else None
-
     def convert(positional: tuple, named: dict) -> tuple:
         if not named:
             if len(positional) == 1 and type(positional[0]) is Tensor and positions[0] and first not in lists:
@@ -406,15 +413,15 @@ def eager(function: Callable, name: str | None = None) -> Callable:
                 return (positional[0]._value, positional[1]._value), named
         like = None
         if len(typed) > 1:
-            like = like_of([value for key, value in zip(parameters, positional) if key in typed] +
-                           [value for key, value in named.items() if key in typed])
+            like = _like_of([value for key, value in zip(parameters, positional) if key in typed] +
+                            [value for key, value in named.items() if key in typed])
 
         def one(key: str, value: Any, is_tensor: bool) -> Any:
             if not is_tensor:
-                return static(value)
+                return _static(value)
             if key in lists:
                 value = list(value)
-                kind = like_of(value)
+                kind = _like_of(value)
                 return [to_value(key, item, kind) for item in value]
             return to_value(key, value, like if key in typed else None)
 
@@ -436,8 +443,7 @@ def eager(function: Callable, name: str | None = None) -> Callable:
             result = dispatch(build, arguments, named, convert)
         return result if given is None or not isinstance(result, Node) else result.named(given)
 
-    if name is not None:
-        call.__name__ = call.__qualname__ = name
+    call.__name__ = call.__qualname__ = name
     call.over_nodes = build
     call.__signature__, call.only_defaults = binding.signature(), binding.only_defaults()
     return call

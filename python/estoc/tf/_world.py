@@ -43,6 +43,7 @@ class World:
         lasting[int(ffi.cast("uintptr_t", self.graph._c))] = self.graph
         self.version = 0  # grows with every write of variables
         self.trained: weakref.WeakSet = weakref.WeakSet()  # networks that have newer values than the session
+        self.apart: set[bytes] = set()  # names of variables that no network has
         self._session: Any = None
         self._known = -1  # variables that have values
         self._lock = threading.RLock()
@@ -95,6 +96,10 @@ class World:
         """The session for a function of the program."""
         return self.ready()
 
+    def _ready_for(self, name: bytes) -> Any:
+        """The session for one variable."""
+        return self.session() if name in self.apart else self.ready()
+
     def leave(self) -> None:
         """Before a fit, which brings several tasks together by itself."""
 
@@ -113,12 +118,13 @@ class World:
 
     def read(self, name: bytes) -> np.ndarray:
         out = ffi.new("est_tensor **")
-        check(lib.est_session_read(self.ready(), name, out))
+        check(lib.est_session_read(self._ready_for(name), name, out))
         return to_array(take_tensor(out[0]))
 
     def write(self, name: bytes, value: Any, dtype: DType) -> None:
-        check(lib.est_session_write(self.ready(), name, to_tensor(value, dtype)))
-        self.changed()
+        check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, dtype)))
+        if name not in self.apart:
+            self.changed()
 
     # --- steps ---
 

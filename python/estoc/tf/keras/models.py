@@ -482,7 +482,8 @@ class Model(_Layer):
         """Before training: gives the network what the optimizer has in the world, from loops or a checkpoint."""
         world, optimizer = self._world_now(), self.optimizer
         bound = optimizer._bound.get(world)
-        if world.is_remote or not _restorations and (bound is None or not bound.trained and not int(bound.iterations)):
+        if world.is_remote or not _restorations and (bound is None or self._network in world.trained or
+                                                     not bound.trained and not int(bound.iterations)):
             return
         optimizer._make_slots(world, self.trainable_variables)
         world.session()  # what waits for the slots gets them now

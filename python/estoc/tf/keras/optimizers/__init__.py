@@ -49,6 +49,8 @@ class _Bound:
         self.iterations = _Variable._in(world, _np.int64(0), "iteration")
         self.rate = None if isinstance(rate, schedules.LearningRateSchedule) else _Variable._in(
             world, _np.float32(rate), "learning_rate")
+        if self.rate is not None:
+            world.apart.add(self.rate._bytes)
 
 
 def _numbered(items: list) -> _Part:
