@@ -132,9 +132,11 @@ static const int64_t deep_units[] = { 256, 128, 64 };
 est_node bench_wide_deep(const est_node *ids, est_node numeric, double width, int *n_wide)
 {
     est_node deep[N_CAT + 1], wide[N_CAT + 1], x;
+    char     name[32];
 
     for (int f = 0; f < N_CAT; f++) {
-        wide[f] = est_embedding(ids[f], BUCKETS, 1, EST_EMBEDDING(.name = "linear", .initializer = est_init_zeros()));
+        (void)snprintf(name, sizeof name, "linear_%d", f);
+        wide[f] = est_embedding(ids[f], BUCKETS, 1, EST_EMBEDDING(.name = name, .initializer = est_init_zeros()));
     }
     wide[N_CAT] = est_dense(numeric, 1, EST_DENSE(.name = "linear_numeric"));
     if (n_wide != NULL) *n_wide = est_trainable_variables(numeric.graph).n;
