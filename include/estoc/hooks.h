@@ -18,9 +18,10 @@
  *     }
  *
  * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get their
- * values; after_create_session; then for every run before_run, the run, after_run; at last end. A loop that has to make
- * a new session (after EST_ABORTED or EST_UNAVAILABLE) calls after_create_session again and repeats the run; after
- * eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
+ * values; initialize of every hook; after_create_session; then for every run before_run, the run, after_run; at last end.
+ * The checkpoint of step 0 is written in after_create_session: what initialize gives a variable is in it. A loop that has
+ * to make a new session (after EST_ABORTED or EST_UNAVAILABLE) calls initialize and after_create_session again and
+ * repeats the run; after eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
  * after an error. What a hook fails with ends the call with that code: also EST_OUT_OF_RANGE, though inputs end with it
  * (a prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken for the last row). A hook that has seen
  * enough calls est_loop_request_stop.
@@ -67,6 +68,9 @@ struct est_hook {
     /* Of est_network_fit: around the runs of an epoch. */
     est_status (*epoch_begin)(est_hook *hook, est_loop *loop);
     est_status (*epoch_end)(est_hook *hook, est_loop *loop);
+
+    /* Variables have their initial values, or those of a checkpoint; before after_create_session of any hook. */
+    est_status (*initialize)(est_hook *hook, est_loop *loop);
 };
 
 #define EST_HOOK(...)                                                                                                  \

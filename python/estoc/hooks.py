@@ -100,8 +100,11 @@ class Hook:
     def begin(self, loop: Loop) -> None:
         """Before the session is made; the graph may still grow."""
 
+    def initialize(self, loop: Loop) -> None:
+        """After variables have their values, and before the checkpoint of step 0; again when a lost session is replaced."""
+
     def after_create_session(self, loop: Loop) -> None:
-        """After variables have their values; again when a lost session is replaced."""
+        """After initialize of all hooks; again when a lost session is replaced."""
 
     def before_run(self, loop: Loop) -> None:
         """Before a run."""
@@ -114,7 +117,7 @@ class Hook:
 
     def _wants(self) -> int:
         wants = 0
-        for bit, name in ((2, "before_run"), (3, "after_run")):
+        for bit, name in ((2, "before_run"), (3, "after_run"), (7, "initialize")):
             if getattr(type(self), name) is not getattr(Hook, name) or name in vars(self):
                 wants |= 1 << bit
         return wants
@@ -132,7 +135,8 @@ class Hook:
         return lib.py_hook_create(handle.pointer, self._wants())
 
 
-_CALLS = ("begin", "after_create_session", "before_run", "after_run", "end", "epoch_begin", "epoch_end")
+_CALLS = ("begin", "after_create_session", "before_run", "after_run", "end", "epoch_begin", "epoch_end",
+          "initialize")
 
 
 @callback("py_on_hook")
@@ -275,6 +279,27 @@ def stop_if_no_decrease_hook(metric: str, max_steps_without_decrease: int, eval_
     """Stops when the best evaluation is that many steps old."""
     return _early("est_stop_if_no_decrease_hook", metric, max_steps_without_decrease, eval_dir, min_steps,
                   run_every_secs, run_every_steps)
+
+
+# --- hooks of an estimator ---------------------------------------------------------------------------------------------
+
+
+def in_memory_evaluator_hook(estimator: Any, input_fn: Callable, steps: int | None = None,
+                             hooks: Sequence[Hook] | None = None, name: str | None = None,
+                             every_n_iter: int = 100) -> Hook:
+    """Evaluates the variables in memory, without a checkpoint: before the first step, every so many, and at the end."""
+    if every_n_iter is None or every_n_iter <= 0:
+        raise ValueError(f"invalid every_n_iter={every_n_iter}.")
+    keep = Keep([estimator])
+    options = keep.options("est_in_memory_options", steps=steps, name=keep.string(name), every_n_iter=every_n_iter,
+                           hooks=c_hooks(keep, hooks), **estimator._input(input_fn, keep))
+    return NativeHook(lambda: lib.est_in_memory_evaluator_hook(estimator._c, options), keep)
+
+
+def stop_at_checkpoint_step_hook(estimator: Any, last_step: int, wait_secs: float = 30) -> Hook:
+    """Stops at a global step; workers that are not the chief wait for the checkpoint of that step."""
+    return NativeHook(lambda: lib.est_stop_at_checkpoint_step_hook(estimator._c, last_step, wait_secs),
+                      Keep([estimator]))
 
 
 # --- saving -----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,16 @@ extern est_status py_on_export(void *user, est_estimator *estimator, const char 
 
 /* --- hooks -------------------------------------------------------------------------------------------------------- */
 
-enum { PY_BEGIN, PY_AFTER_CREATE_SESSION, PY_BEFORE_RUN, PY_AFTER_RUN, PY_END, PY_EPOCH_BEGIN, PY_EPOCH_END };
+enum {
+    PY_BEGIN,
+    PY_AFTER_CREATE_SESSION,
+    PY_BEFORE_RUN,
+    PY_AFTER_RUN,
+    PY_END,
+    PY_EPOCH_BEGIN,
+    PY_EPOCH_END,
+    PY_INITIALIZE
+};
 
 typedef struct py_hook {
     est_hook hook;
@@ -59,6 +68,11 @@ static est_status hook_end(est_hook *hook, est_loop *loop)
     return py_on_hook(hook_user(hook), PY_END, loop);
 }
 
+static est_status hook_initialize(est_hook *hook, est_loop *loop)
+{
+    return py_on_hook(hook_user(hook), PY_INITIALIZE, loop);
+}
+
 static void hook_free(est_hook *hook)
 {
     free(EST_CONTAINER_OF(hook, py_hook, hook));
@@ -76,6 +90,7 @@ static est_hook *py_hook_create(void *user, int wants)
                                    .free = hook_free);
     if (!(wants & 1 << PY_BEFORE_RUN)) own->hook.before_run = NULL;
     if (!(wants & 1 << PY_AFTER_RUN)) own->hook.after_run = NULL;
+    if (wants & 1 << PY_INITIALIZE) own->hook.initialize = hook_initialize;
     return &own->hook;
 }
 

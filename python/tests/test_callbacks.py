@@ -172,7 +172,7 @@ def model(bad, folder):
     estoc.Estimator(lambda features, labels, mode: bad(), folder).train(lambda: rows().batch(8), steps=1)
 
 
-@each("begin after_create_session before_run after_run end", "py_on_hook")
+@each("begin initialize after_create_session before_run after_run end", "py_on_hook")
 def hook(bad, folder, method):
     own = type("Bad", (estoc.Hook,), {method: bad})()
     estoc.Estimator(model_fn, folder).train(lambda: rows().batch(8), steps=2, hooks=[own])

@@ -456,6 +456,127 @@ def test_operations_of_a_scaffold_run_after_the_initializers():
             v1.train.MonitoredTrainingSession(scaffold=v1.train.Scaffold(summary_op=w))
 
 
+def scaffolded(scaffold_of):
+    def model_fn(features, labels, mode):
+        w = v1.get_variable("w", [2], initializer=v1.zeros_initializer())
+        loss = tf.reduce_sum(w * features["x"][0])
+        train_op = v1.assign_add(v1.train.get_global_step(), 1)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=scaffold_of(w))
+
+    return model_fn
+
+
+def test_a_scaffold_initializes_before_the_first_checkpoint(tmp_path):
+    """And not a session that was restored, also of step 0."""
+    calls = []
+
+    def scaffold(w):
+        def init(scaffold, session):
+            calls.append(session.run(w).tolist())
+            session.run(w.assign([3.0, 4.0]))
+
+        return v1.train.Scaffold(init_fn=init)
+
+    def rows():
+        return tf.data.Dataset.from_tensors({"x": [1.0, 2.0]}).batch(1).repeat()
+
+    estimator = tf.estimator.Estimator(scaffolded(scaffold), str(tmp_path))
+    estimator.train(rows, steps=2)
+    assert tf.train.load_variable(str(tmp_path / "model.ckpt-0"), "w").tolist() == [3.0, 4.0]
+    assert calls == [[0.0, 0.0]]
+    for path in tmp_path.glob("model.ckpt-2*"):
+        path.unlink()
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-0"\n')
+    estimator.train(rows, max_steps=1)
+    assert len(calls) == 1 and estimator.get_variable_value("global_step") == 1
+    with tf.Graph().as_default():
+        w, seen = v1.get_variable("w", [2], initializer=v1.zeros_initializer()), tmp_path / "monitored"
+        v1.train.get_or_create_global_step()
+        with v1.train.MonitoredTrainingSession(checkpoint_dir=str(seen), scaffold=scaffold(w)) as session:
+            assert session.run(w).tolist() == [3.0, 4.0]
+        assert tf.train.load_variable(str(seen / "model.ckpt-0"), "w").tolist() == [3.0, 4.0]
+
+
+def test_evaluation_of_variables_in_memory(tmp_path):
+    """Before the first step, every few and at the end, without a checkpoint."""
+    rates = []
+
+    def model_fn(features, labels, mode):
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        loss = tf.reduce_mean(features["x"]) * w
+        train_op = tf.group(w.assign_add(1.0), v1.assign_add(v1.train.get_global_step(), 1))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    class Seen(v1.train.SessionRunHook):
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs(v1.global_variables("w")[0])
+
+        def after_run(self, run_context, run_values):
+            rates.append(float(run_values.results))
+
+    def rows():
+        return tf.data.Dataset.from_tensor_slices({"x": [2.0, 4.0]}).batch(2)
+
+    config = tf.estimator.RunConfig(save_checkpoints_steps=1000)
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path), config=config)
+    hook = tf.estimator.experimental.InMemoryEvaluatorHook(estimator, rows, name="memory", hooks=[Seen()], every_n_iter=2)
+    estimator.train(lambda: rows().repeat(), hooks=[hook], steps=5)
+    assert rates == [0.0, 2.0, 4.0, 5.0]
+    events = [event for path in (tmp_path / "eval_memory").glob("*tfevents*")
+              for event in v1.train.summary_iterator(str(path))]
+    losses = {event.step: value.simple_value for event in events for value in event.summary.value if value.tag == "loss"}
+    assert losses == {0: 0.0, 2: 6.0, 4: 12.0, 5: 15.0}
+    assert estimator.evaluate(rows)["loss"] == 15.0
+    for wrong in (0, None):
+        with pytest.raises(ValueError, match="every_n_iter"):
+            tf.estimator.experimental.InMemoryEvaluatorHook(estimator, rows, every_n_iter=wrong)
+    stop = tf.estimator.experimental.make_stop_at_checkpoint_step_hook(estimator, 8)
+    estimator.train(lambda: rows().repeat(), hooks=[stop])
+    assert estimator.get_variable_value("global_step") == 8
+
+
+def test_hooks_of_several_evaluations_in_one_training(tmp_path):
+    """Each has a graph of its own, in which a hook finds its tensors."""
+    seen = []
+
+    def model_fn(features, labels, mode):
+        w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        train_op = tf.group(w.assign_add(1.0), v1.assign_add(v1.train.get_global_step(), 1))
+        return tf.estimator.EstimatorSpec(mode, loss=tf.reduce_mean(features["x"]) * w, train_op=train_op)
+
+    class Seen(v1.train.SessionRunHook):
+        def begin(self):
+            self.w = v1.global_variables("w")[0]
+
+        def before_run(self, run_context):
+            return v1.train.SessionRunArgs({"w": self.w})
+
+        def after_run(self, run_context, run_values):
+            seen.append(float(run_values.results["w"]))
+
+    def rows():
+        return tf.data.Dataset.from_tensor_slices({"x": [2.0, 4.0]}).batch(2)
+
+    config = tf.estimator.RunConfig(save_checkpoints_steps=2)
+    tf.estimator.train_and_evaluate(
+        tf.estimator.Estimator(model_fn, str(tmp_path), config=config), tf.estimator.TrainSpec(lambda: rows().repeat(), 4),
+        tf.estimator.EvalSpec(rows, hooks=[Seen()], throttle_secs=0))
+    assert seen == [2.0, 4.0]
+
+
+def test_a_timer_of_steps():
+    timer = tf.estimator.SecondOrStepTimer(every_steps=3)
+    assert timer.should_trigger_for_step(7) and timer.update_last_triggered_step(7) == (None, None)
+    assert [timer.should_trigger_for_step(step) for step in (7, 9, 10)] == [False, False, True]
+    seconds, steps = timer.update_last_triggered_step(11)
+    assert steps == 4 and seconds >= 0 and timer.last_triggered_step() == 11
+    timer.reset()
+    assert timer.should_trigger_for_step(11) and timer.last_triggered_step() is None
+    for wrong in ({}, {"every_secs": 1, "every_steps": 1}):
+        with pytest.raises(ValueError):
+            v1.train.SecondOrStepTimer(**wrong)
+
+
 def test_a_nan_loss_has_an_error_of_its_own():
     with tf.Graph().as_default():
         loss, step = tf.constant(float("nan")), v1.train.get_or_create_global_step()

@@ -512,6 +512,12 @@ est_status est_loop_declare(est_loop *loop)
     return EST_OK;
 }
 
+static est_status tell_created(est_loop *loop)
+{
+    EST_TRY(CALL_HOOKS(loop, initialize));
+    return CALL_HOOKS(loop, after_create_session);
+}
+
 /* The session of the caller has its variables; those that hooks have added in begin get their initial values. */
 static est_status use_lent_session(est_loop *loop)
 {
@@ -519,7 +525,7 @@ static est_status use_lent_session(est_loop *loop)
     EST_TRY(loop->spec.initialize(loop->spec.user, loop, &loop->global_step));
     loop->run_count = est_session_run_count(loop->session);
     EST_TRY(est_session_init(loop->session));
-    return CALL_HOOKS(loop, after_create_session);
+    return tell_created(loop);
 }
 
 static est_status create_session(est_loop *loop)
@@ -541,7 +547,7 @@ static est_status create_session(est_loop *loop)
     if (loop->spec.summaries != NULL) {
         est_summary_session_log(loop->spec.summaries, EST_SESSION_START, "", loop->global_step);
     }
-    EST_TRY(CALL_HOOKS(loop, after_create_session));
+    EST_TRY(tell_created(loop));
     return est_loop_declare(loop);
 }
 

@@ -262,6 +262,43 @@ TEST(refused, .setup_func = keep_log)
     est_saver_free(saver);
 }
 
+static est_status set_w(est_hook *hook, est_loop *loop)
+{
+    est_tensor *value;
+    est_status  status;
+
+    (void)hook;
+    note("initialize ");
+    EST_TRY(est_tensor_create(EST_F32, EST_SHAPE_SCALAR, &value));
+    ((float *)est_tensor_mutable_data(value))[0] = 7;
+    status                                       = est_session_write(est_loop_session(loop), "w", value);
+    est_tensor_free(value);
+    return status;
+}
+
+/* What a hook does in initialize is in the checkpoint of step 0, though the hook comes last. */
+TEST(initialized, .setup_func = keep_log)
+{
+    trainer   t;
+    listener  a     = make_listener("a");
+    est_hook  first = EST_HOOK(.initialize = set_w);
+    est_hook *hook  = est_checkpoint_saver_hook(
+         at("initialized"), EST_CHECKPOINT_SAVER(.steps = 10, .listeners = EST_SAVING_LISTENERS(&a.listener)));
+    est_tensor     *value;
+    est_checkpoint *checkpoint;
+
+    make_trainer(&t, 2, 1);
+    assert_ok(run_hooks(&t, EST_HOOKS(hook, &first)));
+    expect_happened("a.begin init initialize a.before(0) a.after(0) a.before(1) a.after(1) a.end(1) ");
+    assert_ok(est_checkpoint_open(at("initialized/model.ckpt-0"), &checkpoint));
+    assert_ok(est_checkpoint_read(checkpoint, "w", &value));
+    assert_true(((const float *)est_tensor_data(value))[0] == 7);
+    est_tensor_free(value);
+    est_checkpoint_close(checkpoint);
+    est_hook_free(hook);
+    trainer_free(&t);
+}
+
 /* Lent listeners are told after the hook's own, none twice, until they are taken back. */
 TEST(lent, .setup_func = keep_log)
 {

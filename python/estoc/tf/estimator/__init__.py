@@ -25,7 +25,7 @@ from .._absent import module_getattr as _module_getattr
 from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener, FeedFnHook,  # noqa: F401
                                     FinalOpsHook,
                                     GlobalStepWaiterHook, LoggingTensorHook, NanLossDuringTrainingError, NanTensorHook,
-                                    ProfilerHook, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues,
+                                    ProfilerHook, SecondOrStepTimer, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues,
                                     StepCounterHook, StopAtStepHook, SummarySaverHook)
 from . import experimental, export, inputs  # noqa: F401
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.estimator.experimental: early stopping."""
+"""tf.estimator.experimental: early stopping, and evaluation during training."""
 from __future__ import annotations
 
 import time as _time
@@ -74,7 +74,18 @@ def make_early_stopping_hook(estimator: _Any, should_stop_fn: _Callable[[], bool
     return _StopHook(should_stop_fn, run_every_secs, run_every_steps)
 
 
+def InMemoryEvaluatorHook(estimator: _Any, input_fn: _Callable, steps: int | None = None,  # noqa: N802
+                          hooks: _Any = None, name: str | None = None, every_n_iter: int = 100) -> _hooks.Hook:
+    """Evaluates the variables in memory, without a checkpoint: before the first step, every so many, and at the end."""
+    return _hooks.in_memory_evaluator_hook(estimator, input_fn, steps, hooks, name, every_n_iter)
+
+
+def make_stop_at_checkpoint_step_hook(estimator: _Any, last_step: int,
+                                      wait_after_file_check_secs: float = 30) -> _hooks.Hook:
+    """Stops at a global step; workers that are not the chief wait for the checkpoint of that step."""
+    return _hooks.stop_at_checkpoint_step_hook(estimator, last_step, wait_after_file_check_secs)
+
+
 _RNN = "tf.estimator.Estimator with a model_fn over tf.keras.layers.LSTM or GRU"
 __getattr__ = _module_getattr(__name__, {
-    "InMemoryEvaluatorHook": "tf.estimator.train_and_evaluate, which evaluates every checkpoint",
     "RNNClassifier": _RNN, "RNNEstimator": _RNN})

@@ -15,6 +15,7 @@ from .... import hooks as _hooks
 from .... import ops
 from ...._lib import NULL, Keep, check, ffi, lib, off, owned, text
 from ...._tensor import borrowed_array, take_tensor, to_array, to_tensor
+from ....checkpoint import latest_checkpoint
 from ....cluster import server_of
 from ....graph import Node, run_nodes
 from . import _graph
@@ -140,8 +141,19 @@ class _Adapter(_hooks.Hook):
             yield _LoopSession(self._graph, loop)
 
     def begin(self, loop: _hooks.Loop) -> None:
+        if self._own and self._graph is not None:  # every evaluation of a training has a graph of its own
+            self._graph._close()
+            self._graph = None
+        self._feeds, self._made = {}, {}
         with self._called(loop):
             self._hook.begin()
+
+    def _wants(self) -> int:
+        return super()._wants() & ~(0 if hasattr(self._hook, "initialize") else 1 << 7)
+
+    def initialize(self, loop: _hooks.Loop) -> None:
+        with self._called(loop) as session:
+            self._hook.initialize(session, loop.model_dir)
 
     def after_create_session(self, loop: _hooks.Loop) -> None:
         with self._called(loop) as session:
@@ -286,6 +298,41 @@ def LoggingTensorHook(tensors: Any, every_n_iter: int | None = None, every_n_sec
     return _hooks.logging_hook(nodes, every_n_iter, every_n_secs, at_end, formatter)
 
 
+class SecondOrStepTimer:
+    """When something that happens every so many seconds, or steps, is due."""
+
+    def __init__(self, every_secs: float | None = None, every_steps: int | None = None):
+        if every_secs is None and every_steps is None:
+            raise ValueError("Either every_secs or every_steps should be provided.")
+        if every_secs is not None and every_steps is not None:
+            raise ValueError("Can not provide both every_secs and every_steps.")
+        self._secs, self._steps = every_secs, every_steps
+        self.reset()
+
+    def reset(self) -> None:
+        """As if it had never triggered."""
+        self._step: int | None = None
+        self._time: float | None = None
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        if self._step is None:
+            return True
+        if step == self._step:
+            return False
+        return (self._secs is not None and time.time() >= self._time + self._secs
+                or self._steps is not None and step >= self._step + self._steps)
+
+    def update_last_triggered_step(self, step: int) -> tuple:
+        """Seconds and steps since the last one, both None at the first."""
+        now = time.time()
+        elapsed = (None, None) if self._step is None else (now - self._time, step - self._step)
+        self._step, self._time = step, now
+        return elapsed
+
+    def last_triggered_step(self) -> int | None:
+        return self._step
+
+
 def StepCounterHook(every_n_steps: int | None = 100, every_n_secs: float | None = None,  # noqa: N802
                     output_dir: Any = None, summary_writer: Any = None) -> Any:
     """Logs and writes the steps per second."""
@@ -405,8 +452,8 @@ class FeedFnHook(SessionRunHook):
 
 
 class Scaffold:
-    """What is done with a session that is new: at global step 0 init_op and init_fn(scaffold, session), after the
-    initializers of all variables; then, and in a session that was restored, local_init_op."""
+    """What is done with a session that is new: init_op and init_fn(scaffold, session), after the initializers of all
+    variables; then, and in a session that was restored, local_init_op."""
 
     def __init__(self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
                  ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None,
@@ -447,12 +494,9 @@ class _Initialize(SessionRunHook):
     def __init__(self, scaffold: Scaffold, trains: bool):
         self._scaffold, self._trains = scaffold, trains
 
-    def begin(self) -> None:
-        self._step = _graph.get_default_graph().global_step if self._trains else None
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
+    def initialize(self, session: Any, model_dir: str) -> None:
         scaffold = self._scaffold
-        if self._trains and int(session.run(self._step)) == 0:
+        if self._trains and (not model_dir or latest_checkpoint(model_dir) is None):
             if scaffold.init_op is not None:
                 session.run(scaffold.init_op)
             if scaffold.init_fn is not None:

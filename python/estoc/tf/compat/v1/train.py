@@ -33,7 +33,7 @@ from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSess
                          FeedFnHook,
                          FinalOpsHook, GlobalStepWaiterHook, LoggingTensorHook, MonitoredSession,
                          MonitoredTrainingSession, NanLossDuringTrainingError, NanTensorHook, ProfilerHook, Scaffold,
-                         SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
+                         SecondOrStepTimer, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
                          StepCounterHook, StopAtStepHook, SummarySaverHook, WorkerSessionCreator)
 from ._saver import (NewCheckpointReader, Saver, checkpoint_exists, get_checkpoint_mtimes,  # noqa: F401
                      init_from_checkpoint, remove_checkpoint)
