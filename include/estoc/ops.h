@@ -298,6 +298,17 @@ EST_API est_gradient est_dedup(est_gradient slices);
 EST_API est_node est_string_to_hash_bucket(est_node strings, int64_t n_buckets);
 /* Numbers as TensorFlow prints them: integers in decimal, floats as "%f", booleans as "true" and "false". */
 EST_API est_node est_as_string(est_node x);
+/* Texts. The case is that of ASCII letters; white space goes at both ends; texts one after the other, of one shape or
+ * scalars (separator NULL: nothing between them); bytes, or characters of UTF-8, int32; a part of each text, from `at`
+ * (below 0: from the end) on, where both are integers or one of each for every text; a number, of which blanks may be
+ * around: any other text is EST_INVALID_ARGUMENT when the step runs. */
+EST_API est_node est_string_lower(est_node x);
+EST_API est_node est_string_upper(est_node x);
+EST_API est_node est_string_strip(est_node x);
+EST_API est_node est_string_join(est_nodes parts, const char *separator);
+EST_API est_node est_string_length(est_node x, bool characters);
+EST_API est_node est_substr(est_node x, est_node at, est_node size, bool characters);
+EST_API est_node est_string_to_number(est_node x, est_dtype dtype);
 /* How many of the boundaries are not greater than each element, int32; all of them for NaN. Boundaries must not
  * descend. Integers are compared as float32. */
 EST_API est_node est_bucketize(est_node x, est_f32s boundaries);
@@ -319,6 +330,30 @@ EST_API est_ragged_node est_ragged_from_dense(est_node x);
 /* [batch, longest row], filled up with a number; how many values each row has, int64 [batch]. */
 EST_API est_node est_ragged_to_dense(est_ragged_node x, double default_number);
 EST_API est_node est_ragged_lengths(est_ragged_node x);
+
+/* What the words of a text are. */
+typedef enum est_word_split {
+    EST_SPLIT_SPACE = 0,  /* what is between white space; or between separators, where words may be empty */
+    EST_SPLIT_CHARACTERS, /* characters of UTF-8 */
+    EST_SPLIT_BYTES,
+    EST_SPLIT_NOT /* the whole text */
+} est_word_split;
+
+typedef struct est_words_options {
+    size_t         struct_size;    /* filled by EST_WORDS */
+    bool           lower;          /* first: letters of ASCII become small */
+    bool           no_punctuation; /* first: that of ASCII goes */
+    est_word_split split;
+    const char    *separator;  /* with EST_SPLIT_SPACE; NULL or "": white space */
+    int64_t        splits_max; /* with EST_SPLIT_SPACE: the rest is the last word; 0: no bound */
+    est_i64s       ngrams;     /* for each number n all rows of n words with blanks between them; empty: the words */
+} est_words_options;
+
+#define EST_WORDS(...)                                                                                                 \
+    (&(const est_words_options){ .struct_size = EST_STRUCT_SIZE(est_words_options), __VA_ARGS__ })
+
+/* The words of texts [batch], a row for each. */
+EST_API est_ragged_node est_words(est_node x, const est_words_options *options);
 /* Which row each value of a ragged tensor is in: int64 [n] from splits int64 [rows + 1]. */
 EST_API est_node est_row_ids(est_node splits, est_node values);
 /* Drops the values whose `keep`, a boolean each, is false. */

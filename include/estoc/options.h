@@ -147,7 +147,8 @@ extern "C" {
     X(est_load_weights_options, EST_LOAD_WEIGHTS)                                                                      \
     X(est_arrow_options, EST_ARROW)                                                                                    \
     X(est_lion_options, EST_LION)                                                                                      \
-    X(est_backup_options, EST_BACKUP)
+    X(est_backup_options, EST_BACKUP)                                                                                  \
+    X(est_words_options, EST_WORDS)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Union
 import numpy as np
 
 from ._lib import Keep, ffi, here, lib
-from ._tensor import as_dtype, float32, float64, int32, int64
+from ._tensor import as_dtype, float32, float64, int32, int64, string, to_tensor
 from .graph import Graph, Node, Session, Variable, as_node, default_graph
 
 #: What an operation takes: a node, a number or an array.
@@ -169,8 +169,11 @@ identity = _unary("identity", "x")
 stop_gradient = _unary("stop_gradient", "x, but no gradient flows back.")
 l2_loss = _unary("l2_loss", "sum(x^2) / 2")
 as_string = _unary("as_string", "Numbers as TensorFlow prints them.")
+string_lower = _unary("string_lower", "Letters of ASCII as small ones.")
+string_upper = _unary("string_upper", "Letters of ASCII as capitals.")
+string_strip = _unary("string_strip", "Without white space at both ends.")
 
-add = _binary("add", "x + y")
+_sum = _binary("add", "x + y")
 subtract = _binary("subtract", "x - y", "sub")
 multiply = _binary("multiply", "x y", "mul")
 floordiv = _binary("floordiv", "floor(x / y)", "floor_div")
@@ -187,6 +190,13 @@ greater = _binary("greater", "x > y")
 greater_equal = _binary("greater_equal", "x >= y")
 logical_and = _binary("logical_and", "Of booleans.")
 logical_or = _binary("logical_or", "Of booleans.")
+
+
+@_operation
+def add(x: Tensor, y: Tensor, name: str | None = None) -> Node:
+    """x + y; of texts one after the other, of one shape unless one is a scalar."""
+    x, y = _pair(x, y)
+    return _sum.over_nodes(x, y, name) if x.dtype is not string else _named(string_join.over_nodes([x, y]), name)
 
 
 @_operation
@@ -539,6 +549,66 @@ def string_to_hash_bucket(x: Tensor, num_buckets: int) -> Node:
     """Fingerprint64 of the bytes modulo num_buckets: TensorFlow's to_hash_bucket_fast."""
     x = _node(x)
     return x.graph.node(lib.est_string_to_hash_bucket(x._c, num_buckets))
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+@_operation
+def string_join(values: Tensors, separator: str = "") -> Node:
+    """The texts of several tensors, of one shape or scalars, one after the other."""
+    keep, graph = Keep(), _first_node(values).graph
+    return graph.node(lib.est_string_join(_nodes(keep, [as_node(x, graph, string) for x in values]), separator.encode()))
+
+
+@_operation
+def string_length(x: Tensor, characters: bool = False) -> Node:
+    """How many bytes, or characters of UTF-8, texts have: int32."""
+    x = _node(x)
+    return x.graph.node(lib.est_string_length(x._c, characters))
+
+
+@_operation
+def substr(x: Tensor, start: Tensor, size: Tensor, characters: bool = False) -> Node:
+    """Parts of texts, in bytes or characters; places below 0 count from the end."""
+    graph = _first_node((x, start, size)).graph
+    start = as_node(start, graph, None if isinstance(start, Node) else int32)
+    size = as_node(size, graph, None if isinstance(size, Node) else start.dtype)
+    return graph.node(lib.est_substr(as_node(x, graph)._c, start._c, size._c, characters))
+
+
+@_operation
+def string_to_number(x: Tensor, out_type: Any = float32) -> Node:
+    """The numbers that texts are; another text is an error."""
+    x = _node(x)
+    return x.graph.node(lib.est_string_to_number(x._c, as_dtype(out_type).number))
+
+
+_SPLITS = {"whitespace": 0, "character": 1, "byte": 2, None: 3}
+
+
+@_operation
+def words(x: Tensor, lower: bool = False, no_punctuation: bool = False, split: str | None = "whitespace",
+          separator: str | bytes = "", splits_max: int = 0, ngrams: Sequence[int] = ()) -> tuple[Node, Node]:
+    """The words of a vector of texts: all of them, and where the rows of the texts begin, int64 [texts + 1]."""
+    x, keep = _node(x), Keep()
+    rows = lib.est_words(x._c, keep.options(
+        "est_words_options", lower=lower, no_punctuation=no_punctuation, split=_SPLITS[split],
+        separator=keep.string(separator), splits_max=splits_max, ngrams=keep.i64s(ngrams)))
+    return x.graph.node(rows.values), x.graph.node(rows.splits)
+
+
+@_operation
+def lookup(x: Tensor, keys: Any, default: int | None = -1, num_oov_buckets: int = 0) -> Node:
+    """The place of each element in a vector of keys, strings or int64; what is not there has the default, or a place
+    behind them by its hash: int64."""
+    x, keep = _node(x), Keep()
+    tensor = to_tensor(keys)
+    keep.append(tensor)
+    table = lib.est_vocabulary_list(x.graph._c, tensor, keep.options(
+        "est_table_options", num_oov_buckets=num_oov_buckets, default_id=0 if default is None else default,
+        has_default=default is not None and not num_oov_buckets))
+    return x.graph.node(lib.est_lookup(table, x._c))
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

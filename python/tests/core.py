@@ -54,6 +54,24 @@ TABLE = {
                     "T(-1),[lambda: 1,lambda: 2]"),
     "while_loop": ("lambda k: k<10,lambda k: [k+3],[T(0)] ; lambda k,s: k<3,lambda k,s: (k+1,s*2.),(0,1.) ; "
                    "lambda k: True,lambda k: [k+1],[T(0)],maximum_iterations=4"),
+    "strings.lower": ("['Ab C',''] ; 'X' ; ['\u00c4B'] ; ['\u00c4B'],encoding='utf-8'"),
+    "strings.upper": ("['ab c',''] ; ['\u00e4b'],'utf-8'"),
+    "strings.strip": ("['  a b \t',''] ; ' x'"),
+    "strings.join": ("[['a','b'],['c','d']] ; ['x',['a','b']] ; [['a'],['b']],separator='-' ; ['a','b'] ; "
+                     "[[['a'],['b']],['c','d']] ; []"),
+    "strings.length": ("s ; 'abc' ; ['\u00c4b'],unit='UTF8_CHAR' ; ['\u00c4b'] ; 'a',unit='WORD'"),
+    "strings.substr": ("['hello','world'],1,3 ; 'hello',-3,2 ; ['hello','ab'],[1,0],[2,9] ; ['\u00c4bc'],1,1,unit='UTF8_CHAR' "
+                       "; 'ab',5,1 ; input='hello',pos=1,len=1"),
+    "strings.to_number": ("['1.5','-2e3'] ; '7',tf.int32 ; ['8'],out_type=tf.int64 ; 'x' ; '1.5',tf.int32"),
+    "strings.split": ("'a b  c' ; 'a,b,,c',sep=',' ; 'a b c',maxsplit=1 ; ''"),
+    "strings.bytes_split": ("'abc'"),
+    "strings.unicode_split": ("'a\u00c4b','UTF-8' ; 'xy',input_encoding='UTF-8'"),
+    "strings.unicode_decode": ("'a\u00c4','UTF-8'"),
+    "strings.regex_replace": ("['a1b22'],'[0-9]+','#' ; 'aaa','a','b',replace_global=False"),
+    "strings.regex_full_match": ("['abc','ab'],'a.c' ; 'x','y'"),
+    "strings.reduce_join": ("[['a','b'],['c','d']] ; [['a','b'],['c','d']],axis=0 ; [['a','b'],['c','d']],1,separator='-' ; "
+                            "[['a','b'],['c','d']],axis=-1,keepdims=True ; [['a','b'],['c','d']],[0,1]"),
+    "add": ("T('a'),T('b') ; T(['a','b']),T('c') ; T(['a','b']),'c'"),
 }
 CALLS = [f"tf.{name}({arguments})" if name else arguments
          for name, several in TABLE.items() for arguments in several.split(" ; ")]
@@ -97,6 +115,19 @@ def algebra_in_functions(tf):
         diagonal = tf.linalg.trace(w * w)
     return {"open": open_sizes(a, b), "rest": rest(a), "einsum": tape.gradient(product, w),
             "cumsum": tape.gradient(running, w), "trace": tape.gradient(diagonal, w)}
+
+
+@program
+def numbers_under_a_tape(tf):
+    """Operations of numbers alone, beside those of tensors."""
+    w = tf.Variable([1.0, 2.0])
+    found = []
+    for step in (1, 2):
+        with tf.GradientTape() as tape:
+            rate = tf.sqrt(0.25) * tf.pow(0.5, float(step))
+            loss = tf.reduce_sum(tf.square(w)) * rate
+        found.append(tape.gradient(loss, w))
+    return found
 
 
 @program
@@ -146,6 +177,57 @@ def control_in_functions(tf):
     return {"halve": halve(tf.constant([3.0, 5.0])), "choose": [choose(tf.constant(v)) for v in (3.0, -3.0)],
             "map": [v.numpy() for v in tf.data.Dataset.range(3).map(
                 lambda n: tf.cond(n > 0, lambda: n * 10, lambda: n - 1))]}
+
+
+@program
+def texts_in_functions(tf):
+    @tf.function
+    def double(a):
+        return a + a
+
+    lines = tf.data.Dataset.from_tensor_slices(["0,B a", "1,c d e", "0,"])
+    words = lines.map(lambda line: tf.strings.split(tf.strings.lower(tf.strings.substr(line, 2, 99))))
+    return {
+        "double": double(tf.constant("a")), "again": double(tf.constant("b")), "number": double(tf.constant(2)),
+        "filter": list(lines.filter(lambda line: tf.not_equal(tf.strings.substr(line, 0, 1), "0")).as_numpy_iterator()),
+        "map": list(lines.map(lambda line: tf.strings.join([line, "x"], "-")).as_numpy_iterator()),
+        "words": [list(found.numpy()) for found in words],
+        "last": list(lines.take(2).map(lambda line: tf.strings.split(line, ",")[-1]).as_numpy_iterator()),
+        "numbers": list(lines.map(lambda line: tf.strings.to_number(tf.strings.substr(line, 0, 1))).as_numpy_iterator())}
+
+
+@program
+def text_vectorization_in_models(tf):
+    layers = tf.keras.layers
+    texts = ["The cat sat", "the dog, the CAT!", "a", ""]
+    found = {}
+    for name, options in {"int": {}, "fixed": {"output_sequence_length": 3}, "multi_hot": {"output_mode": "multi_hot"},
+                          "count": {"output_mode": "count", "pad_to_max_tokens": True, "max_tokens": 9},
+                          "tf_idf": {"output_mode": "tf_idf"}, "ngrams": {"ngrams": 2, "output_sequence_length": 6},
+                          "characters": {"split": "character", "output_sequence_length": 5, "standardize": "lower"},
+                          "whole": {"split": None, "standardize": "strip_punctuation"}}.items():
+        layer = layers.TextVectorization(**options)
+        layer.adapt(texts)
+        inputs = tf.keras.Input([1], dtype="string")
+        outputs = layer(inputs)
+        model = tf.keras.Model(inputs, tf.cast(outputs, tf.float32) * 2.0)
+        rows = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(layer)
+        found[name] = {"model": model.predict(np.array(texts, object)[:, None], verbose=0), "dataset": [r.numpy() for r in rows],
+                       "one": layer(tf.constant("dog cat")), "shape": list(outputs.shape)}
+    return found
+
+
+@program
+def text_models(tf):
+    layers = tf.keras.layers
+    texts, labels = np.array(["good film", "bad film", "good good", "bad bad"] * 4, object), np.float32([1, 0, 1, 0] * 4)
+    vectorize = layers.TextVectorization(output_mode="multi_hot", vocabulary=["good", "bad", "film"])
+    model = tf.keras.Sequential([tf.keras.Input([1], dtype=tf.string), vectorize, layers.Dense(1, activation="sigmoid",
+                                                                                               kernel_initializer="ones")])
+    model.compile(tf.keras.optimizers.SGD(1.0), "binary_crossentropy")
+    dataset = tf.data.Dataset.from_tensor_slices((texts[:, None], labels)).batch(4)
+    return {"losses": model.fit(dataset, epochs=3, verbose=0).history["loss"],
+            "predictions": model.predict(np.array([["good"], ["bad"], ["new"]], object), verbose=0)}
 
 
 def results(tf):

@@ -188,7 +188,7 @@ def test_texts_are_in_no_saved_model(tmp_path):
                           K.layers.Dense(1)])
     want = model.predict(texts, verbose=0)
     for write in (model.save, model.export):
-        with pytest.raises(NotImplementedError, match="splits texts in Python"):
+        with pytest.raises(NotImplementedError, match="splits texts by operations"):
             write(tmp_path / "folder")
     model.save(tmp_path / "m.keras")
     np.testing.assert_array_equal(K.models.load_model(tmp_path / "m.keras").predict(texts, verbose=0), want)
@@ -197,6 +197,11 @@ def test_texts_are_in_no_saved_model(tmp_path):
     after(rows)
     after.export(tmp_path / "after")
     np.testing.assert_array_equal(tf.saved_model.load(tmp_path / "after").serve(rows), want)
+    inputs = K.Input([1], dtype="string")
+    functional = K.Model(inputs, model(inputs))
+    np.testing.assert_array_equal(functional.predict(texts[:, None], verbose=0), want)
+    with pytest.raises(NotImplementedError, match="splits texts by operations"):
+        functional.export(tmp_path / "functional")
 
 
 SCRIPT = """

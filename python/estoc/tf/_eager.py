@@ -353,7 +353,8 @@ def dispatch(function: Callable, positional: tuple, named: dict, convert: Callab
     return function(*(unwrap(value) for value in positional), **{key: unwrap(value) for key, value in named.items()})
 
 
-_OF_ANOTHER_TYPE = {"condition", "indices", "mask", "segment_ids", "ids", "targets", "classes", "y_true"}
+_OF_ANOTHER_TYPE = {"condition", "indices", "mask", "segment_ids", "ids", "targets", "classes", "y_true", "start",
+                    "size"}
 
 
 def _static(value: Any) -> Any:

@@ -704,7 +704,11 @@ class _GradientStep:
 
             for call, positional, named, convert, result in records:
                 args, more = _structure.map_structure(find, (positional, named))
-                value = call(*(unwrap(item) for item in args), **{key: unwrap(item) for key, item in more.items()})
+                if convert is not None and not any(isinstance(leaf, (Node, Variable))
+                                                   for leaf in _structure.flatten((args, more))):
+                    value = result  # of numbers alone, which are a part of the key
+                else:
+                    value = call(*(unwrap(item) for item in args), **{key: unwrap(item) for key, item in more.items()})
                 for leaf, node in zip(_structure.flatten(result), _structure.flatten(value)):
                     made[id(leaf)] = node
             tape = GradientTape(persistent=True)

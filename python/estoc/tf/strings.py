@@ -13,6 +13,7 @@ from .. import ops as _ops
 from .._tensor import as_array as _as_array
 from ..graph import NeedsValue as _NeedsValue
 from ..graph import Node as _Node
+from ..graph import RaggedNode as _RaggedNode
 from ..io import RaggedArray as _RaggedArray
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
@@ -42,19 +43,21 @@ def _each(value: _Any, what: str, function: _Callable) -> _Tensor:
     return _Tensor(made)
 
 
-def lower(input: _Any, encoding: str = "", name: str | None = None) -> _Tensor:  # noqa: A002
+_lower, _upper = _eager(_ops.string_lower, "string_lower"), _eager(_ops.string_upper, "string_upper")
+_length, _substr = _eager(_ops.string_length, "string_length"), _eager(_ops.substr, "string_substr")
+_join, _split = _eager(_ops.string_join, "string_join"), _eager(_ops.words, "string_words")
+strip = _eager(_ops.string_strip, "strip")
+to_number = _eager(_ops.string_to_number, "to_number")
+
+
+def lower(input: _Any, encoding: str = "", name: str | None = None) -> _Any:  # noqa: A002
     """Lower case: of ASCII, or with encoding "utf-8" of all letters."""
-    return _each(input, "lower", lambda text: text.decode().lower().encode() if encoding else text.lower())
+    return _each(input, "lower", lambda text: text.decode().lower().encode()) if encoding else _lower(input)
 
 
-def upper(input: _Any, encoding: str = "", name: str | None = None) -> _Tensor:  # noqa: A002
+def upper(input: _Any, encoding: str = "", name: str | None = None) -> _Any:  # noqa: A002
     """Upper case: of ASCII, or with encoding "utf-8" of all letters."""
-    return _each(input, "upper", lambda text: text.decode().upper().encode() if encoding else text.upper())
-
-
-def strip(input: _Any, name: str | None = None) -> _Tensor:  # noqa: A002
-    """Without white space at both ends."""
-    return _each(input, "strip", bytes.strip)
+    return _each(input, "upper", lambda text: text.decode().upper().encode()) if encoding else _upper(input)
 
 
 def regex_replace(input: _Any, pattern: str, rewrite: str, replace_global: bool = True,  # noqa: A002
@@ -64,36 +67,106 @@ def regex_replace(input: _Any, pattern: str, rewrite: str, replace_global: bool 
     return _each(input, "regex_replace", lambda text: compiled.sub(new, text, 0 if replace_global else 1))
 
 
-def length(input: _Any, unit: str = "BYTE", name: str | None = None) -> _Tensor:  # noqa: A002
-    """Bytes, or characters with unit "UTF8_CHAR"."""
+def regex_full_match(input: _Any, pattern: str, name: str | None = None) -> _Any:  # noqa: A002
+    """Whether the whole text matches the pattern, in the syntax of Python's re."""
+    compiled = _re.compile(_as_bytes(pattern), _re.DOTALL)
+    texts = _each(input, "regex_full_match", bytes)._value
+    found = [compiled.fullmatch(text) is not None for text in texts.reshape(-1)]
+    return _Tensor(_np.array(found, bool).reshape(texts.shape))
+
+
+def _characters(unit: str) -> bool:
     if unit not in ("BYTE", "UTF8_CHAR"):
         raise ValueError(f"unit is \"BYTE\" or \"UTF8_CHAR\", not {unit!r}")
-    texts = _each(input, "length", bytes)._value
-    sizes = [len(text if unit == "BYTE" else text.decode()) for text in texts.reshape(-1)]
-    return _Tensor(_np.int32(sizes).reshape(texts.shape))
+    return unit == "UTF8_CHAR"
 
 
-def join(inputs: _Sequence, separator: str = "", name: str | None = None) -> _Tensor:
+def length(input: _Any, unit: str = "BYTE", name: str | None = None) -> _Any:  # noqa: A002
+    """Bytes, or characters with unit "UTF8_CHAR"."""
+    return _length(input, _characters(unit))
+
+
+def substr(input: _Any, pos: _Any, len: _Any, unit: str = "BYTE", name: str | None = None) -> _Any:  # noqa: A002
+    """Parts of texts; a place below 0 counts from the end."""
+    return _substr(input, pos, len, _characters(unit))
+
+
+def join(inputs: _Sequence, separator: str = "", name: str | None = None) -> _Any:
     """The texts of several tensors, one after the other."""
-    parts = _np.broadcast_arrays(*(_each(part, "join", bytes)._value for part in inputs))
-    made = _np.empty(parts[0].shape, dtype=object)
+    if not inputs:
+        return _Tensor(b"")
+    return _join(list(inputs), _as_bytes(separator).decode())
+
+
+def reduce_join(inputs: _Any, axis: _Any = None, keepdims: bool = False, separator: str = "",
+                name: str | None = None) -> _Tensor:
+    """The texts along axes, or all, one after the other."""
+    texts, between = _each(inputs, "reduce_join", bytes)._value, _as_bytes(separator)
+    axes = [int(i) % texts.ndim for i in _np.reshape(_unwrap(axis), -1)] if axis is not None else list(
+        range(texts.ndim - 1, -1, -1))
+    rest = [i for i in range(texts.ndim) if i not in axes]
+    moved = texts.transpose(rest + axes[::-1])
+    flat = moved.reshape([texts.shape[i] for i in rest] + [-1])
+    made = _np.empty(flat.shape[:-1], dtype=object)
     for at in _np.ndindex(*made.shape):
-        made[at] = _as_bytes(separator).join(part[at] for part in parts)
-    return _Tensor(made)
+        made[at] = between.join(flat[at])
+    return _Tensor(made.reshape([1 if i in axes else texts.shape[i] for i in range(texts.ndim)]) if keepdims else made)
 
 
 def split(input: _Any, sep: str | None = None, maxsplit: int = -1, name: str | None = None) -> _Any:  # noqa: A002
     """The words of a text; of several texts rows of unequal length."""
-    texts = _texts(input, "split")
-    rows = [(text if isinstance(text, bytes) else str(text).encode()).split(_as_bytes(sep) if sep else None, maxsplit)
-            for text in texts.reshape(-1)]
-    flat = _np.empty(sum(map(len, rows)), dtype=object)
-    flat[:] = [word for row in rows for word in row]
+    return _words_of(input, separator=_as_bytes(sep or ""), splits_max=max(int(maxsplit), 0))
+
+
+def bytes_split(input: _Any, name: str | None = None) -> _Any:  # noqa: A002
+    """The bytes of texts."""
+    return _words_of(input, split="byte")
+
+
+def unicode_split(input: _Any, input_encoding: str = "UTF-8", errors: str = "replace", replacement_char: int = 65533,
+                  name: str | None = None) -> _Any:  # noqa: A002
+    """The characters of texts in UTF-8."""
+    _utf8(input_encoding, errors, replacement_char)
+    return _words_of(input, split="character")
+
+
+def _utf8(encoding: str, errors: str, replacement: int) -> None:
+    if encoding != "UTF-8" or errors != "replace" or replacement != 65533:
+        raise NotImplementedError("texts are UTF-8; errors and replacement_char do not exist yet")
+
+
+def unicode_decode(input: _Any, input_encoding: str, errors: str = "replace", replacement_char: int = 65533,
+                   replace_control_characters: bool = False, name: str | None = None) -> _Any:  # noqa: A002
+    """The numbers of the characters of texts in UTF-8."""
+    _utf8(input_encoding, errors, replacement_char)
+    if replace_control_characters:
+        raise NotImplementedError("unicode_decode: replace_control_characters does not exist yet")
+    texts = _each(input, "unicode_decode", bytes)._value
+    rows = [[ord(character) for character in text.decode("utf-8", "replace")] for text in texts.reshape(-1)]
+    flat = _np.array([number for row in rows for number in row], _np.int32)
     if texts.ndim == 0:
         return _Tensor(flat)
-    if texts.ndim > 1:
-        raise NotImplementedError("tf.strings.split: a text, or a vector of texts")
-    return _RaggedArray(flat, _np.cumsum([0] + [len(row) for row in rows]))
+    return _rows_of(_Tensor(flat), _Tensor(_np.cumsum([0] + [len(row) for row in rows])), texts.shape)
+
+
+def _words_of(value: _Any, **how: _Any) -> _Any:
+    if not isinstance(value, _Node):
+        value = _Tensor(_texts(value, "split"))
+    shape = value.shape
+    words, splits = _split(_flat(value, [-1]), **how)
+    return words if shape is not None and len(shape) == 0 else _rows_of(words, splits, shape)
+
+
+_flat = _eager(_ops.reshape, "reshape")
+
+
+def _rows_of(values: _Any, splits: _Any, shape: _Any) -> _Any:
+    """Rows of unequal length, below the shape of what they were made of."""
+    if isinstance(values, _Node):
+        return _RaggedNode(values, splits)
+    if len(shape) > 1:
+        raise NotImplementedError("tf.strings: a text, or a vector of texts")
+    return _RaggedArray(values._value, splits._value)
 
 
 def _as_bytes(value: _Any) -> bytes:

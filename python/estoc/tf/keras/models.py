@@ -283,7 +283,11 @@ class Model(_Layer):
         return x
 
     def _need_graph(self, what: str) -> None:
-        """Before a SavedModel is written: an error if a part of the model is in no graph."""
+        """Before a SavedModel is written: an error if no SavedModel can hold a part of the model."""
+        texts = next((layer for layer in self._flat_layers() if isinstance(layer, _TextVectorization)), None)
+        if texts is not None:
+            raise NotImplementedError(f"{what}: {texts.name} splits texts by operations that no SavedModel can hold; give a "
+                                      "name that ends with .keras, or make a model of the layers after it")
 
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
         """The leaves of an input and their names in the network."""
@@ -1700,20 +1704,16 @@ class Sequential(Model):
     # --- texts ---
 
     def _texts(self) -> _Any:
-        """A first layer that makes numbers of texts, which is called outside of graphs, with what the model is given."""
+        """A first layer that makes numbers of texts by functions of the program: it is called outside of graphs, with what
+        the model is given."""
         first = self._layers[0] if self._layers else None
-        return first if isinstance(first, _TextVectorization) else None
+        return first if isinstance(first, _TextVectorization) and first.needs_values else None
 
     def __call__(self, *args: _Any, **named: _Any) -> _Any:
         texts = self._texts()
         if texts is not None and args:
             args = (texts(args[0]),) + args[1:]
         return super().__call__(*args, **named)
-
-    def _need_graph(self, what: str) -> None:
-        if self._texts() is not None:
-            raise NotImplementedError(f"{what}: {self._texts().name} splits texts in Python, which no SavedModel can hold; "
-                                      "give a name that ends with .keras, or make a model of the layers after it")
 
     def _given(self, x: _Any) -> _Any:
         """What the graph of the model is given for an input, or for a dataset of inputs and labels."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TextVectorization: texts to numbers of words. It works on values, since graphs have no functions of text: before a
-model, or as the first layer of a Sequential one, which calls it with what it is given."""
+"""TextVectorization: texts to numbers of words. In a graph it is one of operations; with a function of the program that
+standardizes or splits it works on values: before a model, or as the first layer of a Sequential one, which calls it with
+what it is given."""
 from __future__ import annotations
 
 import string
@@ -9,6 +10,8 @@ from typing import Any, Iterable
 
 import numpy as np
 
+from .... import ops
+from ...._lib import ffi, lib
 from ...._tensor import as_array
 from ....graph import NeedsValue, Node
 from ..._eager import Tensor, unwrap
@@ -41,6 +44,8 @@ class TextVectorization(Layer):
         if output_mode != "int" and output_sequence_length is not None:
             raise ValueError("`output_sequence_length` must not be set if `output_mode` is not 'int'. Received: "
                              f"output_sequence_length={output_sequence_length}.")
+        if split is None and (ngrams is not None or output_sequence_length is not None):
+            raise NotImplementedError("TextVectorization: split=None with ngrams or output_sequence_length")
         super().__init__(**named)
         own = self.__dict__
         own.update(max_tokens=max_tokens, standardize=standardize, split=split, output_mode=output_mode,
@@ -126,18 +131,63 @@ class TextVectorization(Layer):
 
     # --- calls ---
 
+    @property
+    def needs_values(self) -> bool:
+        """Whether functions of the program standardize or split, which may be any."""
+        return callable(self.standardize) or callable(self.split)
+
     def __call__(self, inputs: Any, *args: Any, **named: Any) -> Any:
         if isinstance(inputs, Node):
-            self.call(inputs)
+            if self.needs_values:
+                raise NeedsValue(f"{self.name} calls a function of the program with texts: it can be the first layer of a "
+                                 "Sequential model, or be called in Dataset.map or with arrays")
+            return super().__call__(inputs)
         words, shape = self._split(inputs)
-        if not self._words:
-            raise RuntimeError(f"{self.name} has no vocabulary: call adapt or set_vocabulary")
+        self._check_words()
+        if self.output_mode == "int" and self.split is None:
+            return Tensor(self._padded(words).reshape(np.shape(as_array(unwrap(inputs)))))
         made = self._padded(words) if self.output_mode == "int" else self._counted(words)
         return Tensor(made.reshape(shape + made.shape[1:]))
 
-    def call(self, inputs: Any) -> Any:
-        raise NeedsValue(f"{self.name} splits texts in Python, and graphs have no functions of text: it can be the "
-                         "first layer of a Sequential model, or be called in Dataset.map or with arrays")
+    def _check_words(self) -> None:
+        if not self._words:
+            raise RuntimeError(f"{self.name} has no vocabulary: call adapt or set_vocabulary")
+
+    def call(self, inputs: Node) -> Node:
+        """In a graph."""
+        self._check_words()
+        shape = inputs.shape
+        if shape is None or len(shape) > 2 or len(shape) == 2 and shape[1] != 1:
+            raise ValueError("When using `TextVectorization` to tokenize strings, the input rank must be 1 or the last "
+                             f"shape dimension must be 1. Received: inputs.shape={shape}")
+        how = self.standardize or ""
+        words, splits = ops.words(
+            ops.reshape(inputs, [-1]), "lower" in how, "strip_punctuation" in how, self.split,
+            ngrams=tuple(self.ngrams or ()))
+        first = len(self._special)
+        known = np.array([word.encode() for word in self._words], dtype=object)
+        found = ops.lookup(words, known)
+        ids = ops.where(ops.less(found, 0), np.int64(first - 1), found + first)
+        if self.output_mode == "int":  # an empty word is padding
+            ids = ops.where(ops.equal(ops.string_length(words), 0), np.int64(0), ids)
+            if self.split is None:
+                return ops.reshape(ids, [-1 if size is None else size for size in shape])
+        graph = inputs.graph
+        if self.output_mode != "int":
+            depth = self.vocabulary_size()
+            made = graph.node(lib.est_multi_hot((ids._c, splits._c), ffi.new("est_node *")[0], depth))
+            if self.output_mode == "multi_hot":
+                made = ops.minimum(made, 1.0)
+            elif self.output_mode == "tf_idf":
+                made = made * graph.constant(np.pad(np.float32(self._idf), (0, depth - len(self._idf))))
+            sizes = [depth]
+        else:
+            made = graph.node(lib.est_ragged_to_dense((ids._c, splits._c), 0.0))
+            wide = self.output_sequence_length
+            if wide is not None:
+                made = ops.slice(ops.pad(made, [[0, 0], [0, wide]]), [0, 0], [-1, wide])
+            sizes = [-1] if wide is None else [wide]
+        return ops.reshape(made, sizes) if len(shape) == 0 else made
 
     def _split(self, inputs: Any) -> tuple[list[list[bytes]], tuple]:
         """The words of each text, and the shape of the texts without a last axis of 1."""
