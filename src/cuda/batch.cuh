@@ -13,7 +13,6 @@
 
 #include "cuda/launch.cuh"
 
-#define EST_BATCH_MAX   64    /* calls */
 #define EST_BATCH_SPANS 24    /* pieces of memory that a call touches at most */
 #define EST_BATCH_BYTES 20480 /* arguments of all calls; a kernel takes at most 32764 */
 

@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the rows of a matrix, one for each column, on a GPU: gradients of biases, and all that is backward of a
- * narrow layer, whose few outputs leave a matrix product nothing to do.
+ * Sums over the rows of a matrix, one for each column, on a GPU: gradients of biases, parts of a result, and all that
+ * is backward of a narrow layer, whose few outputs leave a matrix product nothing to do.
  *
  *   sums      y[j] = sum of x[i, j]; x may be masked where it lies, or made here as a product of few terms and then
  *             masked, so that a gradient crosses memory once for all of that
  *   weighted  y[j, e] = sum of x[i, j] by[i, e], for few e: the gradient of a narrow layer's kernel
  *
- * Few rows are summed in one pass, more of them as chunks, and then the chunks in order. Sums of several matrices are
- * one launch (cuda/batch.cuh). */
+ * A block has a strip of columns, 128 bytes or less, and all rows if they are few, else a chunk of them. Of the blocks
+ * of a strip the last one to be done then adds up the sums of all, in order. Sums of several matrices are one launch
+ * (cuda/batch.cuh). */
 #ifndef EST_CUDA_COLUMNS_CUH
 #define EST_CUDA_COLUMNS_CUH
 
 #include "cuda/batch.cuh"
+#include "cuda/last_block.cuh"
 #include "cuda/launchers.h"
 #include "cuda/loops.cuh"
+#include "cuda/reduce.cuh"
 
-#define EST_COLUMN_LANES 32 /* threads with different columns */
-#define EST_COLUMN_LINES 32 /* threads with different rows */
-#define EST_COLUMN_BLOCK (EST_COLUMN_LANES * EST_COLUMN_LINES)
-#define EST_COLUMN_FEW   512 /* rows that are one chunk */
-#define EST_COLUMN_SIDE  4   /* sums whose lines are added up at a time */
+#define EST_COLUMN_STRIP  128       /* bytes of columns of a block at most */
+#define EST_COLUMN_SECTOR 32        /* at least, which are read as one */
+#define EST_COLUMN_SMALL  (4 << 20) /* bytes of a matrix whose strips may be as narrow: it is in the cache */
+#define EST_COLUMN_STRIPS 32        /* that are enough */
+#define EST_COLUMN_BLOCKS 256       /* of a matrix: two for each of 132 multiprocessors */
+#define EST_COLUMN_ROWS   4         /* of a thread at a time, whose loads are then under way together */
+#define EST_COLUMN_SIDE   4         /* weights of a block */
+#define EST_COLUMN_JOINED 8         /* chunks of a thread at a time */
 
 template <typename T> struct est_columns {
     T       *x;     /* [rows, cols] */
@@ -29,205 +35,346 @@ template <typename T> struct est_columns {
     int64_t  next_b, col_b;
     const T *by;   /* [rows, n]; NULL: plain sums, n is 1 */
     T       *y;    /* [cols, n] */
-    double  *part; /* [chunks, cols, n]; NULL: one chunk, whose sums go to y */
-    int64_t  rows, cols, chunk;
-    int      k, n;   /* at most EST_NARROW */
-    bool     packed; /* four columns a thread */
+    T       *part; /* [chunks, cols, n] */
+    int64_t  rows, cols;
+    int      k, n; /* at most EST_NARROW */
+
+    /* by est_columns_launch */
+    int64_t   chunk;
+    int       lanes;  /* threads with different columns: a power of two, at most a warp */
+    int       side;   /* weights of a block: 1 or EST_COLUMN_SIDE */
+    bool      packed; /* 16 bytes of columns a thread */
+    uint32_t *counters;
 };
 
 /* `scratch`: EST_COLUMN_SCRATCH bytes. */
 template <typename T>
 est_columns<T> est_columns_of(const T *x, const T *mask, T *y, int64_t rows, int64_t cols, void *scratch)
 {
-    bool           few = rows <= EST_COLUMN_FEW;
-    est_columns<T> s   = {};
+    est_columns<T> s = {};
 
-    s.x      = (T *)x;
-    s.mask   = mask;
-    s.y      = y;
-    s.part   = few ? NULL : (double *)scratch;
-    s.rows   = rows;
-    s.cols   = cols;
-    s.chunk  = few ? rows : EST_COLUMN_CHUNK;
-    s.n      = 1;
-    s.packed = !few && sizeof(T) == 4 && cols % 4 == 0 && est_aligned(x) && est_aligned(mask);
+    s.x    = (T *)x;
+    s.mask = mask;
+    s.y    = y;
+    s.part = (T *)scratch;
+    s.rows = rows;
+    s.cols = cols;
+    s.n    = 1;
     return s;
 }
 
+template <typename T> static inline __host__ __device__ int est_column_width(const est_columns<T> &s)
+{
+    return s.lanes * (s.packed ? EST_PACK(T) : 1);
+}
+
+/* Strips, as often as there are sides. */
 template <typename T> static inline __host__ __device__ unsigned est_column_strips(const est_columns<T> &s)
 {
-    int64_t width = s.packed ? 4 * EST_COLUMN_LANES : EST_COLUMN_LANES;
-
-    return (unsigned)((s.cols + width - 1) / width);
+    return (unsigned)((s.cols + est_column_width(s) - 1) / est_column_width(s)) *
+           (unsigned)((s.n + s.side - 1) / s.side);
 }
 
-template <typename T> static inline __host__ __device__ int64_t est_column_chunks(const est_columns<T> &s)
+template <typename T> static inline __host__ __device__ unsigned est_column_chunks(const est_columns<T> &s)
 {
-    return s.chunk > 0 ? (s.rows + s.chunk - 1) / s.chunk : 1; /* no rows: a chunk of none */
+    return s.rows > s.chunk ? (unsigned)((s.rows + s.chunk - 1) / s.chunk) : 1u; /* no rows: a chunk of none */
 }
 
-/* What a block works on: this thread's column, and the rows of its chunk. */
+/* What a block works on: this thread's columns, and the rows of its chunk. */
 typedef struct est_column_place {
-    int     lane, line;
-    int64_t chunk, j, first, end;
+    int      lane, lines;
+    unsigned strip, chunk;
+    int      weight; /* the first of its side */
+    int64_t  j, first, end;
 } est_column_place;
 
 template <typename T> static __device__ est_column_place est_find_column(const est_columns<T> &s, unsigned block)
 {
-    unsigned         strips = est_column_strips(s);
-    est_column_place p      = {};
+    unsigned         strips = est_column_strips(s), sides = (unsigned)((s.n + s.side - 1) / s.side);
+    est_column_place p = {};
 
-    p.lane  = (int)threadIdx.x % EST_COLUMN_LANES;
-    p.line  = (int)threadIdx.x / EST_COLUMN_LANES;
-    p.chunk = block / strips;
-    p.j     = ((int64_t)(block % strips) * EST_COLUMN_LANES + p.lane) * (s.packed ? 4 : 1);
-    p.first = p.chunk * s.chunk + p.line;
-    p.end   = (p.chunk + 1) * s.chunk < s.rows ? (p.chunk + 1) * s.chunk : s.rows;
+    p.lane   = (int)threadIdx.x & (s.lanes - 1);
+    p.lines  = EST_BLOCK / s.lanes;
+    p.chunk  = block / strips;
+    p.strip  = block - p.chunk * strips;
+    p.weight = (int)(p.strip % sides) * s.side;
+    p.j      = (int64_t)(p.strip / sides) * est_column_width(s) + p.lane * (s.packed ? EST_PACK(T) : 1);
+    p.first  = p.chunk * s.chunk + (int)threadIdx.x / s.lanes;
+    p.end    = (p.chunk + 1) * s.chunk < s.rows ? (p.chunk + 1) * s.chunk : s.rows;
+    if (p.j >= s.cols) p.end = 0;
     return p;
 }
 
-/* Adds up the lines of `count` sums of each column, in order, and keeps them as results from p.j * n + first on. */
+/* Where result i of a block goes in y, or in the part of a chunk; below 0: nowhere. */
 template <typename T>
-static __device__ void est_keep_columns(const est_columns<T> &s, const est_column_place &p, const T *sum, int first,
-                                        int count)
+static __device__ int64_t est_column_result(const est_columns<T> &s, const est_column_place &p, int i)
 {
-    __shared__ T part[EST_COLUMN_SIDE][EST_COLUMN_LINES][EST_COLUMN_LANES];
-    int64_t      to    = p.j * s.n + first + p.line;
-    double       total = 0;
+    int64_t first = p.j - p.lane * (s.packed ? EST_PACK(T) : 1), j = first + (s.side == 1 ? i : i / EST_COLUMN_SIDE);
+    int     e = p.weight + (s.side == 1 ? 0 : i % EST_COLUMN_SIDE);
 
-    __syncthreads(); /* it may have been used before */
-    for (int e = 0; e < EST_COLUMN_SIDE; e++) part[e][p.line][p.lane] = sum[e];
-    __syncthreads();
-    if (p.line >= count || p.j >= s.cols) return; /* a warp each */
-    for (int k = 0; k < EST_COLUMN_LINES; k++) total += (double)part[p.line][k][p.lane];
-    if (s.part != NULL) {
-        s.part[p.chunk * s.cols * s.n + to] = total;
-    } else {
-        s.y[to] = (T)total;
-    }
+    return j < s.cols && e < s.n ? j * s.n + e : -1;
 }
 
-template <typename T, int N> static __device__ void est_sum_own_columns(const est_columns<T> &s, unsigned block)
+/* Adds up the lines of S sums of each column. */
+template <typename T, int N, int S>
+static __device__ void est_keep_columns(const est_columns<T> &s, const est_column_place &p, T (&sum)[S][N])
 {
-    est_column_place p                    = est_find_column(s, block);
-    T                sum[EST_COLUMN_SIDE] = {};
+    __shared__ T part[EST_BLOCK / EST_WARP][S * EST_COLUMN_STRIP / sizeof(T)];
+    int          warp = (int)threadIdx.x / EST_WARP, i = (int)threadIdx.x;
+    int64_t      to    = -1;
+    double       total = 0;
 
-    EST_UNROLL(4)
-    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_LINES) {
-        est_pack<T, N> *at = (est_pack<T, N> *)(s.x + i * s.cols + p.j), v;
-
-        if (p.j >= s.cols) break;
-        v = *at;
-        if (s.mask != NULL) {
-            est_pack<T, N> m = *(const est_pack<T, N> *)(s.mask + i * s.cols + p.j);
-
-            for (int e = 0; e < N; e++) v.v[e] = m.v[e] > 0 ? v.v[e] : (T)0;
-            *at = v;
-        }
-        for (int e = 0; e < N; e++) sum[e] += v.v[e];
+    for (int half = EST_WARP / 2; half >= s.lanes; half /= 2) {
+        for (int k = 0; k < S * N; k++) sum[k / N][k % N] += __shfl_xor_sync(0xFFFFFFFFu, sum[k / N][k % N], half);
     }
-    est_keep_columns(s, p, sum, 0, N);
+    for (int k = 0; k < S * N && i % EST_WARP < s.lanes; k++) {
+        part[warp][(p.lane * N + k % N) * S + k / N] = sum[k / N][k % N];
+    }
+    __syncthreads();
+    if (i < est_column_width(s) * S) to = est_column_result(s, p, i);
+    if (to < 0) return;
+    for (int k = 0; k < EST_BLOCK / EST_WARP; k++) total += (double)part[k][i];
+    (est_column_chunks(s) > 1 ? s.part + p.chunk * s.cols * s.n : s.y)[to] = (T)total;
+}
+
+template <typename T, int N>
+static __device__ void est_sum_own_columns(const est_columns<T> &s, const est_column_place &p)
+{
+    typedef est_pack<T, N> pack;
+    T                      sum[1][N] = {};
+
+    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_ROWS * p.lines) {
+        pack x[EST_COLUMN_ROWS], mask[EST_COLUMN_ROWS];
+
+        for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+            int64_t at = (i + r * p.lines) * s.cols + p.j;
+
+            if (i + r * p.lines >= p.end) continue;
+            x[r] = *(const pack *)(s.x + at);
+            if (s.mask != NULL) mask[r] = *(const pack *)(s.mask + at);
+        }
+        for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+            if (i + r * p.lines >= p.end) continue;
+            if (s.mask != NULL) {
+                for (int e = 0; e < N; e++) x[r].v[e] = mask[r].v[e] > 0 ? x[r].v[e] : (T)0;
+                *(pack *)(s.x + (i + r * p.lines) * s.cols + p.j) = x[r];
+            }
+            for (int e = 0; e < N; e++) sum[0][e] += x[r].v[e];
+        }
+    }
+    est_keep_columns(s, p, sum);
+}
+
+#define EST_COLUMN_TERMS 4 /* of a product at a time */
+
+/* The terms from l on of the rows from i on. */
+template <typename T>
+static __device__ void est_load_terms(const est_columns<T> &s, const est_column_place &p, int64_t i, int l,
+                                      T (&a)[EST_COLUMN_ROWS][EST_COLUMN_TERMS])
+{
+    for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+        int64_t row = i + r * p.lines;
+
+        for (int t = 0; t < EST_COLUMN_TERMS; t++) a[r][t] = row < p.end && l + t < s.k ? s.a[row * s.k + l + t] : (T)0;
+    }
 }
 
 /* The same of a product of few terms, which is made on the way. */
-template <typename T> static __device__ void est_sum_made_columns(const est_columns<T> &s, unsigned block)
+template <typename T, int N>
+static __device__ void est_sum_made_columns(const est_columns<T> &s, const est_column_place &p)
 {
-    est_column_place p                    = est_find_column(s, block);
-    T                sum[EST_COLUMN_SIDE] = {}, b[EST_NARROW] = {};
+    typedef est_pack<T, N> pack;
+    __shared__ pack        b[EST_NARROW][EST_COLUMN_STRIP / sizeof(pack)];
+    int                    width     = s.lanes * N;
+    T                      sum[1][N] = {}, next[EST_COLUMN_ROWS][EST_COLUMN_TERMS];
 
-    for (int l = 0; l < EST_NARROW; l++) {
-        if (l < s.k && p.j < s.cols) b[l] = s.b[l * s.next_b + p.j * s.col_b];
+    static_assert(EST_NARROW % EST_COLUMN_TERMS == 0, "there is room for terms that are not there");
+    est_load_terms(s, p, p.first, 0, next); /* under way while b is read */
+    for (int i = (int)threadIdx.x; i < EST_NARROW * width; i += EST_BLOCK) {
+        int     l = i / width, at = i - l * width;
+        int64_t j = p.j - p.lane * N + at;
+
+        b[l][at / N].v[at % N] = l < s.k && j < s.cols ? s.b[l * s.next_b + j * s.col_b] : (T)0;
     }
-    EST_UNROLL(4)
-    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_LINES) {
-        T v = 0;
+    __syncthreads();
+    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_ROWS * p.lines) {
+        pack x[EST_COLUMN_ROWS] = {}, mask[EST_COLUMN_ROWS];
 
-        if (p.j >= s.cols) break;
-        for (int l = 0; l < EST_NARROW; l++) {
-            if (l < s.k) v += s.a[i * s.k + l] * b[l];
+        for (int r = 0; r < EST_COLUMN_ROWS && s.mask != NULL; r++) {
+            int64_t row = i + r * p.lines;
+
+            if (row < p.end) mask[r] = *(const pack *)(s.mask + row * s.cols + p.j);
         }
-        if (s.mask != NULL && !(s.mask[i * s.cols + p.j] > 0)) v = 0;
-        s.x[i * s.cols + p.j] = v;
-        sum[0] += v;
+        for (int l = 0; l < s.k; l += EST_COLUMN_TERMS) {
+            T a[EST_COLUMN_ROWS][EST_COLUMN_TERMS];
+
+            memcpy(a, next, sizeof a);
+            if (l + EST_COLUMN_TERMS < s.k) {
+                est_load_terms(s, p, i, l + EST_COLUMN_TERMS, next);
+            } else {
+                est_load_terms(s, p, i + EST_COLUMN_ROWS * p.lines, 0, next);
+            }
+            for (int t = 0; t < EST_COLUMN_TERMS; t++) {
+                pack own = b[l + t][p.lane];
+
+                for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+                    for (int e = 0; e < N; e++) x[r].v[e] += a[r][t] * own.v[e];
+                }
+            }
+        }
+        for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+            int64_t row = i + r * p.lines;
+
+            if (row >= p.end) continue;
+            for (int e = 0; e < N; e++) {
+                if (s.mask != NULL && !(mask[r].v[e] > 0)) x[r].v[e] = 0;
+                sum[0][e] += x[r].v[e];
+            }
+            *(pack *)(s.x + row * s.cols + p.j) = x[r];
+        }
     }
-    est_keep_columns(s, p, sum, 0, 1);
+    est_keep_columns(s, p, sum);
 }
 
-template <typename T> static __device__ void est_sum_weighted_columns(const est_columns<T> &s, unsigned block)
+template <typename T, int N, int S>
+static __device__ void est_sum_weighted_columns(const est_columns<T> &s, const est_column_place &p)
 {
-    est_column_place p               = est_find_column(s, block);
-    T                sum[EST_NARROW] = {};
+    typedef est_pack<T, N> pack;
+    T                      sum[S][N] = {};
 
-    EST_UNROLL(4)
-    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_LINES) {
-        T v;
+    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_ROWS * p.lines) {
+        pack x[EST_COLUMN_ROWS];
+        T    by[EST_COLUMN_ROWS][S];
 
-        if (p.j >= s.cols) break;
-        v = s.x[i * s.cols + p.j];
-        for (int e = 0; e < EST_NARROW; e++) {
-            if (e < s.n) sum[e] += v * s.by[i * s.n + e];
+        for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+            int64_t row  = i + r * p.lines;
+            bool    live = row < p.end;
+
+            if (live) x[r] = *(const pack *)(s.x + row * s.cols + p.j);
+            for (int w = 0; w < S; w++) {
+                by[r][w] = live && p.weight + w < s.n ? s.by[row * s.n + p.weight + w] : (T)0;
+            }
+        }
+        for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+            if (i + r * p.lines >= p.end) continue;
+            for (int w = 0; w < S; w++) {
+                for (int e = 0; e < N; e++) sum[w][e] += x[r].v[e] * by[r][w];
+            }
         }
     }
-    EST_UNROLL(4)
-    for (int e = 0; e < EST_NARROW; e += EST_COLUMN_SIDE) {
-        if (e < s.n) est_keep_columns(s, p, sum + e, e, s.n - e < EST_COLUMN_SIDE ? s.n - e : EST_COLUMN_SIDE);
+    est_keep_columns(s, p, sum);
+}
+
+template <typename T, int N>
+static __device__ void est_sum_some_columns(const est_columns<T> &s, const est_column_place &p)
+{
+    if (s.by == NULL && s.a == NULL) {
+        est_sum_own_columns<T, N>(s, p);
+    } else if (s.by == NULL) {
+        est_sum_made_columns<T, N>(s, p);
+    } else if (s.side == 1) {
+        est_sum_weighted_columns<T, N, 1>(s, p);
+    } else {
+        est_sum_weighted_columns<T, N, EST_COLUMN_SIDE>(s, p);
     }
+}
+
+/* The chunks of a strip in order: groups of threads some of them each, then the groups. */
+template <typename T> static __device__ void est_join_columns(const est_columns<T> &s, const est_column_place &p)
+{
+    __shared__ double all[EST_BLOCK];
+    int               count = est_column_width(s) * s.side; /* a power of two */
+    int               at = (int)threadIdx.x & (count - 1), group = (int)threadIdx.x / count, groups = EST_BLOCK / count;
+    int               chunks = (int)est_column_chunks(s);
+    int64_t           from = est_column_result(s, p, at), step = s.cols * s.n;
+    double            sum = 0;
+
+    static_assert(EST_COLUMN_STRIP / sizeof(T) * EST_COLUMN_SIDE <= EST_BLOCK, "each result has a thread");
+    for (int first = group; first < chunks && from >= 0; first += EST_COLUMN_JOINED * groups) {
+        T own[EST_COLUMN_JOINED];
+
+        for (int k = 0; k < EST_COLUMN_JOINED; k++) {
+            int chunk = first + k * groups;
+
+            own[k] = chunk < chunks ? __ldcg(&s.part[chunk * step + from]) : (T)0;
+        }
+        for (int k = 0; k < EST_COLUMN_JOINED; k++) sum += (double)own[k];
+    }
+    all[threadIdx.x] = sum;
+    __syncthreads();
+    if (group != 0 || from < 0) return;
+    for (int g = 1; g < groups; g++) sum += all[g * count + at];
+    s.y[from] = (T)sum;
 }
 
 template <typename T>
-static __global__ void __launch_bounds__(EST_COLUMN_BLOCK)
+static __global__ void __launch_bounds__(EST_BLOCK, 2)
     est_sum_columns(const __grid_constant__ est_many<est_columns<T>> m)
 {
-    unsigned              block;
-    const est_columns<T> &s = m.call[est_own_call(m, &block)];
+    unsigned              block, chunks;
+    int                   own = est_own_call(m, &block);
+    const est_columns<T> &s   = m.call[own];
+    est_column_place      p   = est_find_column(s, block);
 
-    if (s.by != NULL) {
-        est_sum_weighted_columns(s, block);
-    } else if (s.a != NULL) {
-        est_sum_made_columns(s, block);
-    } else if (s.packed) {
-        est_sum_own_columns<T, 4>(s, block);
+    if (s.packed) {
+        est_sum_some_columns<T, EST_PACK(T)>(s, p);
     } else {
-        est_sum_own_columns<T, 1>(s, block);
+        est_sum_some_columns<T, 1>(s, p);
     }
-}
-
-/* The chunks of 32 results, each of which has as many threads. */
-template <typename T> static __global__ void est_join_columns(const __grid_constant__ est_many<est_columns<T>> m)
-{
-    __shared__ double     part[EST_COLUMN_LINES][EST_COLUMN_LANES];
-    unsigned              block;
-    const est_columns<T> &s    = m.call[est_own_call(m, &block)];
-    int                   lane = (int)threadIdx.x % EST_COLUMN_LANES, line = (int)threadIdx.x / EST_COLUMN_LANES;
-    int64_t               at = (int64_t)block * EST_COLUMN_LANES + lane, count = s.cols * s.n;
-    double                total = 0;
-
-    for (int64_t k = line; k < est_column_chunks(s) && at < count; k += EST_COLUMN_LINES)
-        total += s.part[k * count + at];
-    part[line][lane] = total;
-    __syncthreads();
-    if (line != 0 || at >= count) return;
-    for (int k = 1; k < EST_COLUMN_LINES; k++) total += part[k][lane];
-    s.y[at] = (T)total;
+    chunks = est_column_chunks(s);
+    if (chunks > 1 && est_is_last_block(&s.counters[own * EST_BATCH_COUNTERS + (int)p.strip], chunks)) {
+        est_join_columns(s, p);
+    }
 }
 
 template <typename T> int est_columns_launch_many(const est_call *c, const est_columns<T> *calls, int n)
 {
     typedef est_columns<T> columns;
-    est_many<columns>      m = est_many_of(
-             calls, n, [](const columns &s) { return est_column_strips(s) * (unsigned)est_column_chunks(s); });
-    int error = est_launch_many(c, est_sum_columns<T>, m, EST_COLUMN_BLOCK);
 
-    if (error != 0) return error;
-    m = est_many_of(calls, n,
-                    [](const columns &s) { return s.part != NULL ? est_blocks(s.cols * s.n, EST_COLUMN_LANES) : 0u; });
-    return est_launch_many(c, est_join_columns<T>, m, EST_COLUMN_BLOCK);
+    return est_launch_many(
+        c, est_sum_columns<T>,
+        est_many_of(calls, n, [](const columns &s) { return est_column_strips(s) * est_column_chunks(s); }), EST_BLOCK);
 }
 
-template <typename T> int est_columns_launch(const est_call *c, const est_columns<T> &s)
+/* Cuts the matrix: into narrow strips rather than into chunks, which cost a pass over their sums. */
+template <typename T> void est_columns_cut(est_columns<T> *s)
 {
+    int     width = s->packed ? EST_PACK(T) : 1, most = EST_COLUMN_STRIP / (width * (int)sizeof(T));
+    int     least = EST_COLUMN_SECTOR / (width * (int)sizeof(T));
+    int64_t lines;
+    bool    small = s->rows * s->cols * (int64_t)sizeof(T) <= EST_COLUMN_SMALL;
+
+    s->lanes = 1;
+    while (s->lanes < most && s->lanes < EST_WARP && s->lanes * width < s->cols) s->lanes *= 2;
+    while (s->lanes > least && small && s->rows > EST_COLUMN_ROWS * EST_BLOCK / s->lanes &&
+           est_column_strips(*s) < EST_COLUMN_STRIPS) {
+        s->lanes /= 2;
+    }
+    lines    = EST_BLOCK / s->lanes;
+    s->chunk = s->rows;
+    if (s->rows <= 4 * EST_COLUMN_ROWS * lines || est_column_strips(*s) > EST_BATCH_COUNTERS) return;
+    s->chunk = 2 * EST_COLUMN_ROWS * lines > EST_COLUMN_CHUNK ? 2 * EST_COLUMN_ROWS * lines : EST_COLUMN_CHUNK;
+    while (est_column_strips(*s) * est_column_chunks(*s) > EST_COLUMN_BLOCKS && s->chunk < s->rows) s->chunk *= 2;
+}
+
+/* x_bytes: of the call's scratch, if x is there. */
+template <typename T> int est_columns_launch(const est_call *c, est_columns<T> s, size_t x_bytes = 0)
+{
+    s.packed   = s.cols % EST_PACK(T) == 0 && est_aligned(s.x) && est_aligned(s.mask);
+    s.side     = s.n > 1 ? EST_COLUMN_SIDE : 1;
+    s.counters = c->counters;
+    est_columns_cut(&s);
     return est_batch_add(c, est_columns_launch_many<T>, s,
-                         s.part != NULL ? EST_COLUMN_SCRATCH(s.rows, s.cols * s.n) : 0);
+                         s.rows > s.chunk ? EST_COLUMN_SCRATCH(s.rows, s.cols * s.n) : x_bytes);
+}
+
+/* y[i] = sum of part[p][i] over n parts, at most EST_CONV_PARTS, which begin the call's scratch. */
+template <typename T> int est_sum_parts_launch(const est_call *c, int64_t n, int64_t count, T *y)
+{
+    const T *parts = (const T *)c->scratch;
+
+    return est_columns_launch(c, est_columns_of(parts, (const T *)NULL, y, n, count, NULL),
+                              (size_t)(n * count) * sizeof(T));
 }
 
 #endif

@@ -6,11 +6,11 @@
  *
  * Small results of long sums, as those of a layer after a convolution for a small batch, are cut along the sum over many
  * blocks, whose parts are then added in order: cuBLASLt uses few blocks for those. Layers of few units have kernels of
- * their own, here and in cuda/columns.cuh. */
+ * their own, in cuda/narrow.cuh and cuda/columns.cuh. */
 #include "cuda/bfloat16.h"
 #include "cuda/columns.cuh"
 #include "cuda/gemm.cuh"
-#include "cuda/reduce.cuh"
+#include "cuda/narrow.cuh"
 
 #define TILE  64
 #define DEPTH 16
@@ -158,55 +158,14 @@ static int launch_thin(const est_call *c, const est_product *p)
 
 /* --- few columns -------------------------------------------------------------------------------------------------- */
 
-/* A warp a row of y: b is in shared memory, and each thread sums a part of each column. */
-template <int N> static __global__ void product_narrow(operands<float> p)
-{
-    __shared__ float b[EST_NARROW_WEIGHTS];
-    int              lane = (int)threadIdx.x % EST_WARP, n = (int)p.n;
-    int64_t          row    = est_thread() / EST_WARP;
-    float            sum[N] = {}, own = 0;
-
-    for (int i = (int)threadIdx.x; i < p.k * p.n; i += (int)blockDim.x) {
-        b[i] = p.b[i / n * p.next_b + i % n * p.col_b];
-    }
-    __syncthreads();
-    if (row >= p.m) return;
-    EST_UNROLL(4)
-    for (int l = lane; l < p.k; l += EST_WARP) {
-        float x = p.a[row * p.row_a + l];
-
-        EST_UNROLL(EST_NARROW)
-        for (int j = 0; j < N; j++) {
-            if (j < n) sum[j] += x * b[l * n + j];
-        }
-    }
-    EST_UNROLL(EST_NARROW)
-    for (int j = 0; j < N; j++) {
-        sum[j] = est_warp_all(sum[j], est_join_sum());
-        if (j == lane) own = sum[j];
-    }
-    if (lane < n) p.y[row * n + lane] = finish(p, own, row * n + lane, lane);
-}
-
-static int launch_narrow(const est_call *c, const est_product *p)
-{
-    void (*kernel)(operands<float>) = p->n == 1    ? product_narrow<1>
-                                      : p->n <= 4  ? product_narrow<4>
-                                      : p->n <= 10 ? product_narrow<10>
-                                                   : product_narrow<EST_NARROW>;
-
-    return est_launch(c, kernel, dim3(est_blocks(p->m, EST_BLOCK / EST_WARP)), EST_BLOCK, operands_of<float>(p));
-}
-
 /* y = a' b for b of few columns: what each column of a, weighted by b, sums up to. */
 static int launch_narrow_kernel(const est_call *c, const est_product *p)
 {
     est_columns<float> s = est_columns_of((const float *)p->a, (const float *)NULL, (float *)p->y, p->k, p->m,
                                           p->scratch);
 
-    s.by     = (const float *)p->b;
-    s.n      = (int)p->n;
-    s.packed = false;
+    s.by = (const float *)p->b;
+    s.n  = (int)p->n;
     return est_columns_launch(c, s);
 }
 
@@ -306,7 +265,7 @@ int est_product_launch(const est_call *c, const est_product *p)
                              ? est_product_narrow(p->trans_a, p->trans_b, p->m, p->n, p->k)
                              : EST_NARROW_NOT;
 
-    if (p->m > 0 && narrow == EST_NARROW_FORWARD) return launch_narrow(c, p);
+    if (p->m > 0 && narrow == EST_NARROW_FORWARD) return est_narrow_launch(c, p);
     if (p->m > 0 && narrow == EST_NARROW_KERNEL && p->epilogue == EST_EPILOGUE_NONE) return launch_narrow_kernel(c, p);
     if (is_thin(p)) return launch_thin(c, p);
     return est_product_launch_as(c, &chosen);
@@ -328,7 +287,6 @@ int est_product_launch_masked_sums(const est_call *c, const est_product *p, floa
         s.k      = (int)p->k;
         s.next_b = o.next_b;
         s.col_b  = o.col_b;
-        s.packed = false;
     } else {
         error = est_product_launch(c, &plain);
     }

@@ -25,6 +25,10 @@
 
 #define EST_BLOCK 256 /* threads, where nothing asks for another number */
 
+#define EST_BATCH_MAX      64                                   /* calls of a batch (cuda/batch.cuh) */
+#define EST_BATCH_COUNTERS 256                                  /* of each */
+#define EST_COUNTERS       (EST_BATCH_MAX * EST_BATCH_COUNTERS) /* words of a lane (cuda/last_block.cuh) */
+
 /* Launches what the thread has gathered (cuda/batch.cuh). Before anything else is enqueued; est_launch does it. Returns
  * 0 or a cudaError. */
 int est_batch_flush(void);

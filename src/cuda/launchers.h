@@ -32,11 +32,15 @@ enum {
 /* Bytes for so many sums over rows (cuda/columns.cuh). */
 #define EST_COLUMN_SCRATCH(rows, cols) (((size_t)(rows) / EST_COLUMN_CHUNK + 1) * (size_t)(cols) * sizeof(double))
 
-/* Parts into which the pixels of a filter's gradient are cut; and pooled rows of a part of EstConvPoolGrad, of which
- * there are never more than EST_CONV_POOL_PARTS. */
-#define EST_CONV_PARTS(pixels)   ((pixels) > 65536 ? 64 : (pixels) > 1024 ? ((pixels) + 1023) / 1024 : 1)
-#define EST_CONV_POOL_EACH(rows) (8 * ((rows) < 4096 ? 1 : ((rows) + 4095) / 4096))
-#define EST_CONV_POOL_PARTS      512
+/* Parts into which the pixels of a filter's gradient are cut. */
+#define EST_CONV_PARTS(pixels) ((pixels) > 65536 ? 64 : (pixels) > 1024 ? ((pixels) + 1023) / 1024 : 1)
+
+/* Segments of a pooled row, of so many values at most, and segments of a part of EstConvPoolGrad, of which there are
+ * never more than EST_CONV_POOL_PARTS. */
+#define EST_CONV_POOL_SEGMENT      7
+#define EST_CONV_POOL_SEGMENTS(pw) (((pw) + EST_CONV_POOL_SEGMENT - 1) / EST_CONV_POOL_SEGMENT)
+#define EST_CONV_POOL_EACH(n)      (8 * ((n) < 4096 ? 1 : ((n) + 4095) / 4096))
+#define EST_CONV_POOL_PARTS        512
 
 /* Bytes of scratch for each id whose rows are summed: a word with its place, twice. */
 #define EST_RUNS_BYTES (2 * sizeof(uint64_t))
@@ -57,7 +61,7 @@ static inline size_t est_product_scratch(bool trans_a, int64_t elements)
 }
 
 /* Products of float32 of a layer of few units, as the last one of a model: kernels of our own do them in one pass over
- * the batch (cuda/gemm.cu, cuda/columns.cuh), where cuBLASLt takes as long as for many units. */
+ * the batch (cuda/narrow.cuh, cuda/columns.cuh), where cuBLASLt takes as long as for many units. */
 #define EST_NARROW         16   /* units at most */
 #define EST_NARROW_WEIGHTS 4096 /* of a kernel that is multiplied by rows, at most */
 typedef enum est_narrow {

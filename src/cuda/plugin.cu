@@ -200,8 +200,9 @@ struct est_queue {
     int               n_lanes; /* of the fork under way; 0: none */
     cudaStream_t      now;     /* where the next launch goes */
 
-    est_cuda_error *error; /* on the GPU */
-    uint32_t       *flag;  /* of the host: the GPU sets it with the word */
+    est_cuda_error *error;    /* on the GPU */
+    uint32_t       *flag;     /* of the host: the GPU sets it with the word */
+    uint32_t       *counters; /* on the GPU, EST_COUNTERS of each lane */
     checked_call   *checked;
     int32_t         n_items;   /* their numbers, in order of launch */
     int             n_alone;   /* of those, that were launched by themselves */
@@ -302,6 +303,17 @@ static int make_error_word(est_queue *q)
     return error == 0 ? (int)cudaStreamSynchronize(q->stream) : error;
 }
 
+static int make_counters(est_queue *q)
+{
+    size_t bytes = LANES_MAX * EST_COUNTERS * sizeof *q->counters;
+    void  *p     = NULL;
+    int    error = (int)cudaMalloc(&p, bytes);
+
+    q->counters = (uint32_t *)p;
+    if (error == 0) error = (int)cudaMemsetAsync(p, 0, bytes, q->stream);
+    return error == 0 ? (int)cudaStreamSynchronize(q->stream) : error;
+}
+
 static void queue_close(est_queue *q)
 {
     if (q == NULL) return;
@@ -317,6 +329,7 @@ static void queue_close(est_queue *q)
     }
     while (q->checked != NULL) forget_calls(q, q->checked->recording, INT32_MAX);
     (void)cudaFree(q->error);
+    (void)cudaFree(q->counters);
     (void)cudaFreeHost(q->flag);
     free(q);
 }
@@ -331,6 +344,7 @@ static est_status queue_open(const est_device *device, est_queue **out)
     error     = (int)cudaSetDevice(device->number);
     if (error == 0) error = make_streams(q);
     if (error == 0) error = make_error_word(q);
+    if (error == 0) error = make_counters(q);
     if (error == 0) {
         est_cublaslt_open(); /* not while a recording is under way */
         *out = q;
@@ -355,10 +369,13 @@ static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est
 {
     est_call   c      = *call;
     est_status status = EST_OK;
+    int        lane   = 0;
 
-    c.stream = q->now;
-    c.error  = &q->error->word;
-    c.item   = q->n_items;
+    while (q->lanes[lane] != q->now) lane++;
+    c.stream   = q->now;
+    c.counters = q->counters + lane * EST_COUNTERS;
+    c.error    = &q->error->word;
+    c.item     = q->n_items;
     if (kernel->fail != NULL) {
         q->n_items++;
         status = keep_call(q, kernel, &c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows over NHWC images on a GPU: what convolutions and poolings share, and sums of parts in order. */
+ * Windows over NHWC images on a GPU: what convolutions and poolings share. */
 #ifndef EST_CUDA_WINDOW_CUH
 #define EST_CUDA_WINDOW_CUH
 
@@ -48,40 +48,6 @@ static inline __device__ void est_taps_of(int out, int before, int window, int s
     *start = out * stride - before;
     *first = *start < 0 ? -*start : 0;
     *end   = inputs - *start < window ? inputs - *start : window;
-}
-
-/* --- sums of parts ------------------------------------------------------------------------------------------------ */
-
-#define EST_PARTS_LANES 32 /* elements of a block of est_sum_parts */
-
-/* y[i] = sum of part[p][i] over n parts: eight threads an element, each an eighth of the parts. The elements from
- * `split` on go to z. */
-template <typename T>
-static __global__ void est_sum_parts(const T *part, int64_t n, int64_t count, T *y, int64_t split, T *z)
-{
-    __shared__ T total[EST_BLOCK];
-    int          lane = (int)threadIdx.x % EST_PARTS_LANES, group = (int)threadIdx.x / EST_PARTS_LANES;
-    int          groups = EST_BLOCK / EST_PARTS_LANES;
-    int64_t      i      = (int64_t)blockIdx.x * EST_PARTS_LANES + lane;
-    T            sum    = 0;
-
-    for (int64_t p = group; p < n && i < count; p += groups) sum += part[p * count + i];
-    total[threadIdx.x] = sum;
-    __syncthreads();
-    if (group != 0 || i >= count) return;
-    for (int k = 1; k < groups; k++) sum += total[k * EST_PARTS_LANES + lane];
-    if (i < split) {
-        y[i] = sum;
-    } else {
-        z[i - split] = sum;
-    }
-}
-
-template <typename T>
-int est_sum_parts_launch(const est_call *c, const T *part, int64_t n, int64_t count, T *y, int64_t split, T *z)
-{
-    return est_launch(c, est_sum_parts<T>, dim3(est_blocks(count, EST_PARTS_LANES)), EST_BLOCK, part, n, count, y,
-                      split, z);
 }
 
 #endif

@@ -113,10 +113,11 @@ typedef struct est_call {
 
     /* Of a launcher (device/device.h). On a device every address above is the device's: views, scratch, run_seed. A
      * resource input's data is still an est_var of the host, whose value.data is the device's. */
-    void           *stream;  /* where to launch; NULL: the CPU */
-    est_error_word *error;   /* of the queue, for kernels that check or that write variables */
-    int32_t         item;    /* the place of the call in its recording, for that */
-    bool            no_tf32; /* products of float32 use all their bits (est_session_options) */
+    void           *stream;   /* where to launch; NULL: the CPU */
+    est_error_word *error;    /* of the queue, for kernels that check or that write variables */
+    int32_t         item;     /* the place of the call in its recording, for that */
+    uint32_t       *counters; /* EST_COUNTERS words of the lane, 0 between launches (cuda/last_block.cuh) */
+    bool            no_tf32;  /* products of float32 use all their bits (est_session_options) */
 } est_call;
 
 /* A kernel. `run`, or `launch` on a GPU, is the only required member. An op lists its kernels best first; the first

@@ -7,7 +7,7 @@
  *   filter   dw[tap c, k]      = x(pixel under tap, c) dy[pixel, k], parts of the pixels first, then their sum
  *
  * A block of 16 x 16 threads makes 64 x 64 elements, 4 x 4 a thread, from tiles of both sides in shared memory. */
-#include "cuda/launchers.h"
+#include "cuda/columns.cuh"
 #include "cuda/window.cuh"
 
 #define TILE  64
@@ -158,8 +158,7 @@ template <typename T> static int launch_filter(const est_call *c)
 
     error = launch_tiles<FILTER>(c, p);
     if (error != 0 || n_parts == 1) return error;
-    return est_sum_parts_launch(c, (const T *)parts, (int64_t)est_blocks(pixels, p.part), m * g.k,
-                                est_data<T>(&c->out[0]), m * g.k, (T *)NULL);
+    return est_sum_parts_launch(c, (int64_t)est_blocks(pixels, p.part), m * g.k, est_data<T>(&c->out[0]));
 }
 
 EST_DEFINE_LAUNCHER(conv2d)

@@ -3,7 +3,7 @@
  * DepthwiseConv2dNative and its gradients on a GPU. Channels lie side by side, and so do threads: one an output, one an
  * element of an image, and for the filter one an element of it and a slice of the pixels, whose parts are then summed in
  * order. */
-#include "cuda/launchers.h"
+#include "cuda/columns.cuh"
 #include "cuda/window.cuh"
 
 template <typename T> struct depthwise_call {
@@ -138,7 +138,7 @@ template <typename T> static int launch_filter(const est_call *c)
     parts = d.part > 0 ? (int64_t)est_blocks(pixels, d.part) : 1;
     error = est_launch(c, depthwise_filter<T>, dim3(est_blocks(d.count, FILTER_LANES), (unsigned)parts), EST_BLOCK, d);
     if (error != 0 || d.out == out) return error;
-    return est_sum_parts_launch(c, (const T *)d.out, parts, d.count, out, d.count, (T *)NULL);
+    return est_sum_parts_launch(c, parts, d.count, out);
 }
 
 EST_DEFINE_LAUNCHER(depthwise_conv2d)

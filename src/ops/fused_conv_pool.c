@@ -356,13 +356,14 @@ static est_status conv_pool_grad_cpu(est_call *c)
     return EST_OK;
 }
 
-/* On a GPU: the sums of each part of the rows. */
+/* On a GPU: the sums of each part of the segments; one of nothing. */
 static size_t backward_cuda_scratch(const est_call *c)
 {
     const est_shape *f     = &c->out[0].shape;
     sizes            s     = sizes_of(&c->in[0]->shape, f->dim[0], f->dim[1], f->dim[3]);
-    int64_t          parts = (s.n * s.ph + 7) / 8;
+    int64_t          parts = (s.n * s.ph * EST_CONV_POOL_SEGMENTS(s.pw) + 7) / 8;
 
+    if (parts < 1) parts = 1;
     if (parts > EST_CONV_POOL_PARTS) parts = EST_CONV_POOL_PARTS;
     return (size_t)(parts * (s.kh * s.kw * s.c + 1) * s.k) * sizeof(float);
 }

@@ -3,8 +3,12 @@
  * EstConvPool and EstConvPoolGrad on a GPU: for images of few channels, which leave a product nothing to do.
  *
  * Neighbouring threads have neighbouring output channels, so that they all look at the same pixels, and each goes along
- * a pooled row. A 3x3 window over one channel keeps its filter and the 4x4 pixels of a pooling in registers. */
+ * a pooled row. With a 3x3 window over one channel a warp has a segment of a pooled row and 32 channels: the pixels under
+ * it are in shared memory, the filter and the 4x4 pixels of a pooling in registers. */
+#include "cuda/last_block.cuh"
 #include "cuda/launchers.h"
+#include "cuda/loops.cuh"
+#include "cuda/reduce.cuh"
 #include "cuda/window.cuh"
 
 #define DEAD     4 /* as fused_conv_pool.c has it */
@@ -14,8 +18,14 @@ typedef struct sizes {
     int64_t rows;    /* pooled, of all images */
     int     h, w, c; /* x */
     int     kh, kw, k;
-    int     ph, pw; /* pooled */
+    int     ph, pw;         /* pooled */
+    int     segments, each; /* of a pooled row, and the pooled values of each */
 } sizes;
+
+static bool is_small(const sizes &s)
+{
+    return s.c == 1 && s.kh == 3 && s.kw == 3;
+}
 
 static sizes sizes_of(const est_view *x, const est_shape *filter, const est_shape *pooled)
 {
@@ -30,6 +40,8 @@ static sizes sizes_of(const est_view *x, const est_shape *filter, const est_shap
                          (int)pooled->dim[1],
                          (int)pooled->dim[2] };
 
+    s.segments = (int)EST_CONV_POOL_SEGMENTS(s.pw);
+    s.each     = s.segments > 0 ? (s.pw + s.segments - 1) / s.segments : 0;
     return s;
 }
 
@@ -39,6 +51,50 @@ static __device__ const float *pixels_of(const float *x, const sizes &s, int64_t
     int64_t image = est_divide(r, s.ph), row = r - image * s.ph;
 
     return x + (image * s.h + 2 * row) * s.w * s.c;
+}
+
+/* --- segments ----------------------------------------------------------------------------------------------------- */
+
+#define WARPS     (EST_BLOCK / EST_WARP)
+#define PATCH_ROW (2 * EST_CONV_POOL_SEGMENT + 2) /* pixels under a segment */
+
+typedef struct segment {
+    int64_t out; /* its first pooled value, of this thread's channel */
+    int     n;   /* pooled values; none of a channel that there is not */
+} segment;
+
+/* Segment `i` of all pooled rows: its pixels come to `patch`, which is the warp's own, and zeros behind them. */
+static __device__ segment take_segment(const float *x, const sizes &s, int64_t i, int channel,
+                                       float (*patch)[PATCH_ROW])
+{
+    int64_t      r     = est_divide(i, s.segments);
+    int          first = (int)(i - r * s.segments) * s.each, lane = (int)threadIdx.x % EST_WARP;
+    const float *at = pixels_of(x, s, r) + 2 * first;
+    segment      g  = { (r * s.pw + first) * s.k + channel, s.pw - first < s.each ? s.pw - first : s.each };
+
+    static_assert(PATCH_ROW == EST_WARP / 2, "a warp takes two rows at a time");
+    __syncwarp(); /* it may have been used before */
+    for (int row = lane / PATCH_ROW; row < 4; row += 2) {
+        int col = lane % PATCH_ROW;
+
+        patch[row][col] = 2 * first + col < s.w ? at[row * s.w + col] : 0.0f;
+    }
+    __syncwarp();
+    if (channel >= s.k) g.n = 0;
+    return g;
+}
+
+/* The next two columns of the patch; the last two go before them. */
+static __device__ void slide(float (&seen)[4][4], float (*patch)[PATCH_ROW], int col)
+{
+    for (int a = 0; a < 4; a++) {
+        est_pack<float, 2> next = *(const est_pack<float, 2> *)&patch[a][col];
+
+        seen[a][0] = seen[a][2];
+        seen[a][1] = seen[a][3];
+        seen[a][2] = next.v[0];
+        seen[a][3] = next.v[1];
+    }
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
@@ -87,34 +143,29 @@ static __global__ void conv_pool_any(const float *x, const float *filter, const 
     }
 }
 
-static __global__ void conv_pool_3x3(const float *__restrict__ x, const float *__restrict__ filter,
-                                     const float *__restrict__ bias, float *__restrict__ pooled,
-                                     uint8_t *__restrict__ which, sizes s)
+static __global__ void __launch_bounds__(EST_BLOCK, 4)
+    conv_pool_3x3(const float *__restrict__ x, const float *__restrict__ filter, const float *__restrict__ bias,
+                  float *__restrict__ pooled, uint8_t *__restrict__ which, sizes s)
 {
-    int64_t      i = est_thread(), r = est_divide(i, s.k), out = r * s.pw * s.k;
-    int          channel = (int)(i - r * s.k);
-    float        tap[3][3], seen[4][4], own;
-    const float *at;
+    alignas(8) __shared__ float patches[WARPS][4][PATCH_ROW];
+    int                         warp      = (int)threadIdx.x / EST_WARP;
+    int                         channel   = (int)blockIdx.y * EST_WARP + (int)threadIdx.x % EST_WARP;
+    int64_t                     i         = (int64_t)blockIdx.x * WARPS + warp;
+    float                       tap[3][3] = {}, seen[4][4] = {}, own = 0;
+    segment                     g;
 
-    if (r >= s.rows) return;
-    at = pixels_of(x, s, r);
-    out += channel;
-    own = bias[channel];
-    for (int t = 0; t < 9; t++) tap[t / 3][t % 3] = filter[t * s.k + channel];
-    for (int a = 0; a < 4; a++) {
-        seen[a][2] = at[a * s.w];
-        seen[a][3] = at[a * s.w + 1];
-    }
-    EST_UNROLL(4)
-    for (int px = 0; px < s.pw; px++, out += s.k, at += 2) {
+    if (i >= s.rows * s.segments) return; /* the whole warp */
+    for (int t = 0; t < 9 && channel < s.k; t++) tap[t / 3][t % 3] = filter[t * s.k + channel];
+    if (channel < s.k) own = bias[channel];
+    g = take_segment(x, s, i, channel, patches[warp]);
+    slide(seen, patches[warp], 0);
+    pooled += g.out;
+    which += g.out;
+    EST_UNROLL(EST_CONV_POOL_SEGMENT)
+    for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++, pooled += s.k, which += s.k) {
         float y[4] = {};
 
-        for (int a = 0; a < 4; a++) {
-            seen[a][0] = seen[a][2];
-            seen[a][1] = seen[a][3];
-            seen[a][2] = at[a * s.w + 2];
-            seen[a][3] = at[a * s.w + 3];
-        }
+        slide(seen, patches[warp], 2 * px + 2);
         for (int a = 0; a < 3; a++) {
             for (int b = 0; b < 3; b++) {
                 y[0] += seen[a][b] * tap[a][b];
@@ -123,20 +174,60 @@ static __global__ void conv_pool_3x3(const float *__restrict__ x, const float *_
                 y[3] += seen[a + 1][b + 1] * tap[a][b];
             }
         }
-        pool_four(y, own, &pooled[out], &which[out]);
+        if (px < g.n) pool_four(y, own, pooled, which);
     }
 }
 
 EST_DEFINE_LAUNCHER(conv_pool)
 {
-    sizes s = sizes_of(c->in[0], &c->in[1]->shape, &c->out[0].shape);
+    sizes        s     = sizes_of(c->in[0], &c->in[1]->shape, &c->out[0].shape);
+    bool         small = is_small(s);
+    const float *x = est_data<float>(c->in[0]), *filter = est_data<float>(c->in[1]), *bias = est_data<float>(c->in[2]);
 
-    return est_launch(c, s.c == 1 && s.kh == 3 && s.kw == 3 ? conv_pool_3x3 : conv_pool_any,
-                      dim3(est_blocks(s.rows * s.k)), EST_BLOCK, est_data<float>(c->in[0]), est_data<float>(c->in[1]),
-                      est_data<float>(c->in[2]), est_data<float>(&c->out[0]), est_data<uint8_t>(&c->out[1]), s);
+    return est_launch(c, small ? conv_pool_3x3 : conv_pool_any,
+                      small ? dim3(est_blocks(s.rows * s.segments, WARPS), est_blocks(s.k, EST_WARP))
+                            : dim3(est_blocks(s.rows * s.k)),
+                      EST_BLOCK, x, filter, bias, est_data<float>(&c->out[0]), est_data<uint8_t>(&c->out[1]), s);
 }
 
 /* --- backward ----------------------------------------------------------------------------------------------------- */
+
+#define JOINED 16 /* parts that a block adds up */
+
+/* The first n of JOINED numbers, whose loads are under way together. */
+static __device__ float sum_of_parts(const float *part, unsigned n, int64_t step)
+{
+    float sum = 0;
+
+    EST_UNROLL(JOINED)
+    for (unsigned p = 0; p < JOINED; p++) sum += p < n ? __ldcg(&part[p * step]) : 0;
+    return sum;
+}
+
+/* The sums [taps + 1, k] of all parts, by the last of the blocks of JOINED parts and then by the last of all; the part
+ * of each block is written. The bias's gradient is the last row. */
+static __device__ void join_parts(float *parts, int count, int split, uint32_t *counters, float *dfilter, float *dbias)
+{
+    unsigned n = gridDim.x, first = blockIdx.x / JOINED * JOINED, groups = (n + JOINED - 1) / JOINED;
+    unsigned members = n - first < JOINED ? n - first : JOINED;
+
+    if (!est_is_last_block(&counters[1 + blockIdx.x / JOINED], members * gridDim.y)) return;
+    parts += (int64_t)first * count;
+    for (int i = (int)threadIdx.x; i < count; i += EST_BLOCK) parts[i] = sum_of_parts(parts + i, members, count);
+    parts -= (int64_t)first * count;
+    if (!est_is_last_block(&counters[0], groups)) return;
+    for (int i = (int)threadIdx.x; i < count; i += EST_BLOCK) {
+        float sum = 0;
+
+        for (unsigned g = 0; g < groups; g += JOINED)
+            sum += sum_of_parts(parts + (int64_t)g * JOINED * count + i, groups - g, (int64_t)JOINED * count);
+        if (i < split) {
+            dfilter[i] = sum;
+        } else {
+            dbias[i - split] = sum;
+        }
+    }
+}
 
 /* The sums of a thread over the threads of its block that have the same channel, into a part. */
 static __device__ void keep_sum(float sum, int lanes, int group, int groups, bool live, float *to)
@@ -152,12 +243,9 @@ static __device__ void keep_sum(float sum, int lanes, int group, int groups, boo
     __syncthreads();
 }
 
-/* A part of the pooled rows; a block has as many threads a channel as fit. Four blocks at a time on a multiprocessor:
- * then the EST_CONV_POOL_PARTS of a large batch run at once on one with 132 of them. */
-template <bool SMALL>
-static __global__ void __launch_bounds__(EST_BLOCK, 4)
-    conv_pool_grad_part(const float *__restrict__ x, const float *__restrict__ dpooled,
-                        const uint8_t *__restrict__ which, float *__restrict__ parts, sizes s, int64_t each)
+/* A part of the pooled rows; a block has as many threads a channel as fit. */
+static __global__ void conv_pool_grad_any(const float *x, const float *dpooled, const uint8_t *which, float *parts,
+                                          sizes s, int64_t each, uint32_t *counters, float *dfilter, float *dbias)
 {
     int     lanes = s.k < EST_BLOCK ? s.k : EST_BLOCK, groups = EST_BLOCK / lanes, taps = s.kh * s.kw * s.c;
     int     group = (int)threadIdx.x / lanes, channel = (int)blockIdx.y * lanes + (int)threadIdx.x % lanes;
@@ -174,42 +262,19 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
         for (int64_t r = begin + group; r < end && live; r += groups) {
             const float *at  = pixels_of(x, s, r);
             int64_t      out = r * s.pw * s.k + channel;
-            float        seen[4][4];
 
-            if (SMALL) {
-                for (int a = 0; a < 4; a++) {
-                    seen[a][2] = at[a * s.w];
-                    seen[a][3] = at[a * s.w + 1];
-                }
-            }
-            EST_UNROLL(4)
             for (int px = 0; px < s.pw; px++, out += s.k, at += 2 * s.c) {
                 float dy    = dpooled[out], part[4];
                 int   place = which[out];
 
                 for (int q = 0; q < 4; q++) part[q] = place == q ? dy : 0.0f;
                 bias += place == DEAD ? 0.0f : dy;
-                if (SMALL) {
-                    for (int a = 0; a < 4; a++) {
-                        seen[a][0] = seen[a][2];
-                        seen[a][1] = seen[a][3];
-                        seen[a][2] = at[a * s.w + 2];
-                        seen[a][3] = at[a * s.w + 3];
-                    }
-                    for (int t = 0; t < TAPS_MAX; t++) {
-                        int a = t / 3, b = t % 3;
+                for (int t = 0; t < TAPS_MAX; t++) {
+                    int          tap  = first + (t < n ? t : 0);
+                    const float *here = at + tap / kwc * row + tap % kwc;
 
-                        sum[t] += seen[a][b] * part[0] + seen[a][b + 1] * part[1] +
-                                  (seen[a + 1][b] * part[2] + seen[a + 1][b + 1] * part[3]);
-                    }
-                } else {
-                    for (int t = 0; t < TAPS_MAX; t++) {
-                        int          tap  = first + (t < n ? t : 0);
-                        const float *here = at + tap / kwc * row + tap % kwc;
-
-                        sum[t] += here[0] * part[0] + here[s.c] * part[1] +
-                                  (here[row] * part[2] + here[row + s.c] * part[3]);
-                    }
+                    sum[t] += here[0] * part[0] + here[s.c] * part[1] +
+                              (here[row] * part[2] + here[row + s.c] * part[3]);
                 }
             }
         }
@@ -218,19 +283,74 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
         }
     }
     keep_sum(bias, lanes, group, groups, live, to + (int64_t)taps * s.k);
+    join_parts(parts, (taps + 1) * s.k, taps * s.k, counters, dfilter, dbias);
+}
+
+/* A part of the segments. Four blocks at a time on a multiprocessor: then the EST_CONV_POOL_PARTS of a large batch run
+ * at once on one with 132 of them. */
+static __global__ void __launch_bounds__(EST_BLOCK, 4)
+    conv_pool_grad_3x3(const float *__restrict__ x, const float *__restrict__ dpooled,
+                       const uint8_t *__restrict__ which, float *parts, sizes s, int64_t each, uint32_t *counters,
+                       float *dfilter, float *dbias)
+{
+    alignas(8) __shared__ float patches[WARPS][4][PATCH_ROW];
+    __shared__ float            sums[WARPS][TAPS_MAX + 1][EST_WARP];
+    int                         warp = (int)threadIdx.x / EST_WARP, lane = (int)threadIdx.x % EST_WARP;
+    int                         base = (int)blockIdx.y * EST_WARP, channel = base + lane;
+    int64_t                     begin = (int64_t)blockIdx.x * each, all = s.rows * s.segments,
+            end             = begin + each < all ? begin + each : all;
+    float sum[TAPS_MAX + 1] = {}; /* the last one is the bias's */
+
+    for (int64_t i = begin + warp; i < end; i += WARPS) {
+        segment        g                         = take_segment(x, s, i, channel, patches[warp]);
+        float          dy[EST_CONV_POOL_SEGMENT] = {}, seen[4][4] = {};
+        uint8_t        place[EST_CONV_POOL_SEGMENT];
+        const uint8_t *from = which + g.out;
+        const float   *back = dpooled + g.out;
+
+        for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++) {
+            place[px] = px < g.n ? from[px * s.k] : (uint8_t)DEAD;
+            if (px < g.n) dy[px] = back[px * s.k];
+        }
+        slide(seen, patches[warp], 0);
+        EST_UNROLL(EST_CONV_POOL_SEGMENT)
+        for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++) {
+            float part[4];
+
+            for (int q = 0; q < 4; q++) part[q] = place[px] == q ? dy[px] : 0.0f;
+            sum[TAPS_MAX] += place[px] == DEAD ? 0.0f : dy[px];
+            slide(seen, patches[warp], 2 * px + 2);
+            for (int t = 0; t < TAPS_MAX; t++) {
+                int a = t / 3, b = t % 3;
+
+                sum[t] += seen[a][b] * part[0];
+                sum[t] += seen[a][b + 1] * part[1];
+                sum[t] += seen[a + 1][b] * part[2];
+                sum[t] += seen[a + 1][b + 1] * part[3];
+            }
+        }
+    }
+    for (int t = 0; t <= TAPS_MAX; t++) sums[warp][t][lane] = sum[t];
+    __syncthreads();
+    for (int t = warp; t <= TAPS_MAX; t += WARPS) {
+        float total = sums[0][t][lane];
+
+        for (int k = 1; k < WARPS; k++) total += sums[k][t][lane];
+        if (channel < s.k) parts[((int64_t)blockIdx.x * (TAPS_MAX + 1) + t) * s.k + channel] = total;
+    }
+    join_parts(parts, (TAPS_MAX + 1) * s.k, TAPS_MAX * s.k, counters, dfilter, dbias);
 }
 
 EST_DEFINE_LAUNCHER(conv_pool_grad)
 {
     sizes   s     = sizes_of(c->in[0], &c->out[0].shape, &c->in[2]->shape);
-    bool    small = s.c == 1 && s.kh == 3 && s.kw == 3;
-    int64_t taps = s.kh * s.kw * s.c, each = EST_CONV_POOL_EACH(s.rows), n = (s.rows + each - 1) / each;
-    float  *parts = (float *)c->scratch;
-    int     error = est_launch(c, small ? conv_pool_grad_part<true> : conv_pool_grad_part<false>,
-                               dim3((unsigned)n, est_blocks(s.k)), EST_BLOCK, est_data<float>(c->in[0]),
-                               est_data<float>(c->in[2]), est_data<uint8_t>(c->in[3]), parts, s, each);
+    bool    small = is_small(s);
+    int64_t items = small ? s.rows * s.segments : s.rows, each = EST_CONV_POOL_EACH(items);
 
-    if (error != 0) return error;
-    return est_sum_parts_launch(c, (const float *)parts, n, (taps + 1) * s.k, est_data<float>(&c->out[0]), taps * s.k,
-                                est_data<float>(&c->out[1]));
+    /* nothing is a part of zeros */
+    return est_launch(c, small ? conv_pool_grad_3x3 : conv_pool_grad_any,
+                      dim3(items > 0 ? est_blocks(items, each) : 1, est_blocks(s.k, small ? EST_WARP : EST_BLOCK)),
+                      EST_BLOCK, est_data<float>(c->in[0]), est_data<float>(c->in[2]), est_data<uint8_t>(c->in[3]),
+                      (float *)c->scratch, s, each, c->counters, est_data<float>(&c->out[0]),
+                      est_data<float>(&c->out[1]));
 }

@@ -40,6 +40,9 @@ int main(int argc, char **argv)
         { "BiasAddGrad", { IN(2, 3, 5, 7) }, .tol = 1e-6, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(130, 1) }, .tol = 1e-6, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(517, 132) }, .tol = 1e-5, .ref = bias_add_grad_ref }, /* four columns at a time */
+        { "BiasAddGrad", { IN(300, 1028) }, .tol = 1e-5, .ref = bias_add_grad_ref },
+        { "BiasAddGrad", { IN(517, 132) }, .dtype = EST_F64, .tol = 1e-12, .ref = bias_add_grad_ref },
+        { "BiasAddGrad", { IN(517, 131) }, .dtype = EST_F64, .tol = 1e-12, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(0, 4) }, .tol = 0, .ref = bias_add_grad_ref },
         { "BiasAddGrad", { IN(3, 0) }, .tol = 0, .ref = bias_add_grad_ref },
         { "BiasAddGrad",

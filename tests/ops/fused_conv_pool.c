@@ -69,7 +69,7 @@ static void conv_pool_grad_ref(est_ref *r)
 }
 
 static const double filter_3x3x1x8[] = { 3, 3, 1, 8 }, filter_2x3x2x16[] = { 2, 3, 2, 16 },
-                    filter_5x5x1x8[] = { 5, 5, 1, 8 };
+                    filter_5x5x1x8[] = { 5, 5, 1, 8 }, filter_3x3x1x40[] = { 3, 3, 1, 40 };
 
 #define FORWARD .op = "EstConvPool", .lo = -1, .hi = 1, .tol = 1e-5, .ref = conv_pool_ref
 #define BACK    .op = "EstConvPoolGrad", .lo = -1, .hi = 1, .tol = 2e-5, .ref = conv_pool_grad_ref
@@ -89,11 +89,14 @@ int main(int argc, char **argv)
         { FORWARD,
           .in = { IN(3, 7, 9, 2), IN(2, 3, 2, 16), IN(16) } }, /* odd: the last row and column are not pooled */
         { FORWARD, .in = { IN(5, 28, 28, 1), IN(3, 3, 1, 32), IN(32) } },
+        { FORWARD, .in = { IN(3, 5, 33, 1), IN(3, 3, 1, 40), IN(40) } }, /* long rows, 32 channels and 8 */
         { FORWARD, .in = { IN(0, 6, 6, 1), IN(3, 3, 1, 8), IN(8) } },
         { BACK, .in = { IN(2, 6, 6, 1), SIZES(filter_3x3x1x8), IN(2, 2, 2, 8), WHICH(2, 2, 2, 8) } },
         { BACK, .in = { IN(3, 7, 9, 2), SIZES(filter_2x3x2x16), IN(3, 3, 3, 16), WHICH(3, 3, 3, 16) } },
         { BACK, .in = { IN(40, 20, 20, 1), SIZES(filter_5x5x1x8), IN(40, 8, 8, 8),
                         WHICH(40, 8, 8, 8) } }, /* 25 taps, blocks */
+        { BACK, .in = { IN(21, 28, 29, 1), SIZES(filter_3x3x1x40), IN(21, 13, 13, 40),
+                        WHICH(21, 13, 13, 40) } }, /* parts of parts on a GPU */
         { BACK, .in = { IN(0, 6, 6, 1), SIZES(filter_3x3x1x8), IN(0, 2, 2, 8), WHICH(0, 2, 2, 8) } },
     };
 

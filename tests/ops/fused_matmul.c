@@ -68,6 +68,9 @@ int main(int argc, char **argv)
         { BIAS(RELU(false)), .in = { IN(130, 13), IN(13, 10), IN(10) } }, /* few columns: */
         { BIAS(RELU(true), TRANS_B(true)), .in = { IN(17, 40), IN(16, 40), IN(16) } },
         { BIAS(RELU(true)), .in = { IN(5, 2000), IN(2000, 2), IN(2) } },
+        { BIAS(RELU(false)), .in = { IN(2050, 64), IN(64, 10), IN(10) } }, /* and of many rows */
+        { BIAS(RELU(true), TRANS_B(true)), .in = { IN(2049, 260), IN(3, 260), IN(3) } },
+        { BIAS(RELU(false)), .in = { IN(3, 132), IN(132, 16), IN(16) } },
         { BIAS(RELU(true)), .in = { IN(9, 1100), IN(1100, 65), IN(65) } }, /* a long sum: by parts on a GPU */
         { MASK(TRANS_B(false)), .in = { IN(3, 1100), IN(1100, 7), IN(3, 7) } },
         { MASK(TRANS_B(false)), .in = { IN(3, 5), IN(5, 7), IN(3, 7) } },
@@ -79,6 +82,7 @@ int main(int argc, char **argv)
         { SUMS(TRANS_B(true)), .in = { IN(33, 10), IN(70, 10), IN(33, 70) } }, /* of few terms */
         { SUMS(TRANS_B(true)), .in = { IN(515, 1), IN(33, 1), IN(515, 33) } }, /* sums of chunks */
         { SUMS(TRANS_B(true)), .in = { IN(650, 17), IN(132, 17), IN(650, 132) } },
+        { SUMS(TRANS_B(true)), .in = { IN(700, 3), IN(132, 3), IN(700, 132) } },
         { SUMS(TRANS_B(false)), .in = { IN(521, 18), IN(18, 30), IN(521, 30) } }, /* no four columns at a time */
         { SUMS(TRANS_B(false)), .in = { IN(9, 16), IN(16, 5), IN(9, 5) } },
         { SUMS(TRANS_A(true)), .in = { IN(9, 4), IN(9, 3), IN(4, 3) } },

@@ -40,6 +40,7 @@ int main(int argc, char **argv)
         { "MatMul", { IN(700, 66), IN(700, 3) }, T(true, false), .tol = 5e-5, .ref = matmul_ref }, /* few columns */
         { "MatMul", { IN(40, 33), IN(40, 16) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
         { "MatMul", { IN(513, 64), IN(513, 1) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
+        { "MatMul", { IN(600, 132), IN(600, 10) }, T(true, false), .tol = 5e-5, .ref = matmul_ref }, /* in chunks */
         { "MatMul", { IN(70, 13), IN(13, 1) }, .tol = 5e-5, .ref = matmul_ref },
         { "MatMul", { IN(33, 17), IN(17, 9) }, .dtype = EST_I32, .lo = -9, .hi = 9, .ref = matmul_ref },
         { "MatMul", { IN(17, 33), IN(9, 17) }, T(true, true), .dtype = EST_I64, .lo = -9, .hi = 9, .ref = matmul_ref },

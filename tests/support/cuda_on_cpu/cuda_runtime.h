@@ -87,6 +87,19 @@ template <typename T> static inline T atomicMax(T *at, T value)
     return before;
 }
 
+static inline unsigned atomicInc(unsigned *at, unsigned last)
+{
+    unsigned before = *at;
+
+    *at = before >= last ? 0 : before + 1;
+    return before;
+}
+
+template <typename T> static inline T __ldcg(const T *at)
+{
+    return *at;
+}
+
 static inline void __threadfence(void) {}
 static inline void __threadfence_system(void) {}
 
