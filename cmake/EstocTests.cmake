@@ -112,8 +112,8 @@ foreach(source IN LISTS est_test_sources)
     endif()
 
     est_program(${test} FOLDER tests SOURCES "tests/${source}" LINK estoc_test_support estoc_test_flags)
-    if(source STREQUAL "models/gpu.c")
-        continue() # it needs a GPU: cuda_gpu below runs it on the stand-in
+    if(source MATCHES "^(models/gpu|device/gpu_memory)\\.c$")
+        continue() # they need a GPU: cuda_gpu and cuda_gpu_memory below run them on the stand-in
     endif()
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
@@ -178,7 +178,7 @@ endforeach()
 
 # The op harness once more, on the GPU kernels, compiled for the CPU (EstocCuda.cmake).
 if(TARGET estoc_cuda_on_cpu)
-    foreach(test runtime_many_tables models_gpu)
+    foreach(test runtime_many_tables models_gpu device_gpu_memory)
         string(REGEX REPLACE "^[a-z]+_(.*)$" "cuda_\\1" name ${test}) # once: ^ alone matches again behind each match
         string(REGEX REPLACE "_.*" "" folder ${test})
         add_dependencies(test_${test} estoc_cuda_on_cpu)

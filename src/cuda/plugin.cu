@@ -16,6 +16,7 @@
 #include "cuda/gemm.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/launchers.h"
+#include "cuda/memory.cuh"
 #include "cuda/nccl.cuh"
 #include "device/plugin.h"
 
@@ -94,7 +95,8 @@ static void *gpu_alloc(const est_device *device, size_t bytes)
 
     if (bytes == 0) bytes = 1;
     if (!take(device->number, bytes)) return NULL;
-    if (cudaSetDevice(device->number) == cudaSuccess && cudaMalloc(&p, bytes) == cudaSuccess) {
+    if (cudaSetDevice(device->number) == cudaSuccess) p = est_cuda_alloc(device->number, bytes);
+    if (p != NULL) {
         std::lock_guard<std::mutex> guard(memory_lock);
 
         blocks[p] = bytes;
@@ -117,8 +119,8 @@ static void gpu_free(const est_device *device, void *p)
 {
     if (p == NULL || cudaSetDevice(device->number) != cudaSuccess) return;
     (void)cudaDeviceSynchronize();
-    (void)cudaFree(p);
-    forget_block(device, p);
+    forget_block(device, p); /* before its address may be another's */
+    est_cuda_free(device->number, p);
 }
 
 static void *gpu_zalloc(const est_device *device, size_t bytes)

@@ -2,11 +2,14 @@
  *
  * CUDA on the CPU: fibers, and functions of the runtime that compute at once. Streams and events are nothing: all
  * that is enqueued is done. A capture keeps functions in a list, which a launch of the graph calls. */
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -318,10 +321,87 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int)
     return cudaSuccess;
 }
 
+/* --- the driver's memory: pages of a range of addresses ----------------------------------------------------------- */
+
+#define TOTAL ((size_t)16 << 30)
+#define PAGE  ((size_t)2 << 20)
+
+static std::atomic<size_t> in_use; /* bytes of pages */
+
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
-    *available = *total = (size_t)1 << 30;
+    *total     = TOTAL;
+    *available = TOTAL - in_use;
     return cudaSuccess;
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *, int)
+{
+    *out = PAGE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t, CUdeviceptr, unsigned long long)
+{
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    *out = (CUdeviceptr)p;
+    return p != MAP_FAILED ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *, unsigned long long)
+{
+    *out = bytes;
+    return in_use + bytes <= TOTAL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuMemMap(CUdeviceptr, size_t bytes, size_t, CUmemGenericAllocationHandle, unsigned long long)
+{
+    in_use += bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *, size_t)
+{
+    if (mprotect((void *)at, bytes, PROT_READ | PROT_WRITE) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset((void *)at, 0xA5, bytes); /* nobody may count on zeros */
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)
+{
+    in_use -= bytes;
+    (void)mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle)
+{
+    return CUDA_SUCCESS;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult *)
+{
+    static const struct {
+        const char *name;
+        void       *function;
+    } functions[] = {
+#define FUNCTION(name) { #name, (void *)name }
+        FUNCTION(cuMemGetAllocationGranularity),
+        FUNCTION(cuMemAddressReserve),
+        FUNCTION(cuMemCreate),
+        FUNCTION(cuMemMap),
+        FUNCTION(cuMemSetAccess),
+        FUNCTION(cuMemUnmap),
+        FUNCTION(cuMemRelease),
+    };
+
+    *out = NULL;
+    for (const auto &f : functions) {
+        if (strcmp(f.name, name) == 0) *out = f.function;
+    }
+    return *out != NULL ? cudaSuccess : cudaErrorUnknown;
 }
 
 const char *cudaGetErrorString(cudaError_t error)

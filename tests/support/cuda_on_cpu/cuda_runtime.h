@@ -118,8 +118,10 @@ enum {
     cudaEventBlockingSync            = 1,
     cudaHostAllocDefault             = 0,
     cudaHostAllocMapped              = 2,
-    cudaStreamCaptureModeThreadLocal = 1
+    cudaStreamCaptureModeThreadLocal = 1,
+    cudaEnableDefault                = 0
 };
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0 };
 typedef struct cuda_on_cpu_stream *cudaStream_t;
 typedef struct cuda_on_cpu_event  *cudaEvent_t;
 typedef struct cuda_on_cpu_graph  *cudaGraph_t, *cudaGraphExec_t;
@@ -152,6 +154,8 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaGetDeviceCount(int *n);
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version, unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult *result);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device);
 cudaError_t cudaSetDevice(int device);
