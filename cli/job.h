@@ -176,6 +176,7 @@ typedef struct job_strategy {
     est_mirrored_options              mirrored;
     est_central_storage_options       central_storage;
     est_multi_worker_mirrored_options multi_worker;
+    const char                       *device; /* of one_device */
 } job_strategy;
 
 typedef struct job_run {

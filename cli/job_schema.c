@@ -256,8 +256,7 @@ static est_status central_storage(const job_strategy *s, est_strategy **out)
 
 static est_status one_device(const job_strategy *s, est_strategy **out)
 {
-    (void)s;
-    return est_one_device_strategy("/cpu:0", out);
+    return est_one_device_strategy(s->device, out);
 }
 
 static const job_word strategy_names[] = {
@@ -310,9 +309,12 @@ static const job_field strategy_fields[] = {
     { "partitioner", JOB_RECORD, AT(partitioner), "spreads the rows of large variables over ps tasks; absent: no "
       "variable is split", .only = SERVERS, .record = &partitioner },
     { "replicas", JOB_INT, AT(mirrored.replicas), "copies of the model in a process, each with a batch of its own in a "
-      "step", "1", .only = "mirrored", .min = 1, .max = 256 },
-    { "replicas", JOB_INT, AT(central_storage.replicas), NULL, "1", .only = "central_storage", .min = 1, .max = 256 },
-    { "replicas", JOB_INT, AT(multi_worker.replicas), NULL, "1", .only = WORKERS, .min = 1, .max = 256 },
+      "step; absent: one for each of devices, else 1", .only = "mirrored", .min = 1, .max = 256 },
+    { "replicas", JOB_INT, AT(central_storage.replicas), NULL, .only = "central_storage", .min = 1, .max = 256 },
+    { "replicas", JOB_INT, AT(multi_worker.replicas), NULL, .only = WORKERS, .min = 1, .max = 256 },
+    { "devices", JOB_TEXTS, AT(mirrored.devices), "of the replicas, as [/gpu:0, /gpu:1]; absent: the CPU", .only = "mirrored" },
+    { "devices", JOB_TEXTS, AT(central_storage.compute_devices), NULL, .only = "central_storage" },
+    { "device", JOB_TEXT, AT(device), "the device of all operations, as /gpu:0", "/cpu:0", .only = "one_device" },
     { "communication", JOB_ENUM, AT(multi_worker.communication), "the all-reduce algorithm; auto: by size, number of "
       "workers and hosts", "auto", .only = WORKERS, .words_of = communications },
     { "bytes_per_pack", JOB_INT, AT(multi_worker.bytes_per_pack), "gradients are sent in packs; a pack is closed when "

@@ -170,6 +170,7 @@ static const wrong wrongs[] = {
       ":24:49: \"sync_replicas\" is not for a strategy of the type \"mirrored\"\n" },
     { "seed: 3", "strategy: {replicas: 2}", ":24:28: \"replicas\" is not for a strategy of the type \"parameter_server\"\n" },
     { "seed: 3", "strategy: {name: one_device, replicas: 2}", ":24:46: \"replicas\" is not for a strategy of the type \"one_device\"\n" },
+    { "seed: 3", "strategy: {name: one_device, devices: /gpu:0}", ":24:45: \"devices\" is not for a strategy of the type \"one_device\"\n" },
     { "seed: 3", "strategy: {name: mirrored, replicas: 257}", ":24:44: \"replicas\" takes a whole number from 1 to 256, not \"257\"\n" },
     { "seed: 3", "strategy: {name: central_storage, elastic: true}",
       ":24:50: \"elastic\" is not for a strategy of the type \"central_storage\"\n" },

@@ -449,6 +449,10 @@ TEST(in_step)
         { "one_device", "{\"name\": \"one_device\", \"replicas\": 1}" },
         { "mirrored", "{\"name\": \"mirrored\", \"replicas\": 1}" },
         { "{name: mirrored, replicas: 2}", "{\"name\": \"mirrored\", \"replicas\": 2}" },
+        { "{name: one_device, device: /cpu:0}", "{\"name\": \"one_device\", \"replicas\": 1}" },
+        { "{name: mirrored, devices: [/cpu:0, /cpu:1]}", "{\"name\": \"mirrored\", \"replicas\": 2}" },
+        { "{name: central_storage, devices: [/cpu:0, /cpu:1, /cpu:2]}",
+          "{\"name\": \"central_storage\", \"replicas\": 3}" },
         { "{name: central_storage, replicas: 3}", "{\"name\": \"central_storage\", \"replicas\": 3}" },
         { "multi_worker_mirrored", "{\"name\": \"multi_worker_mirrored\", \"replicas\": 1, \"workers\": 1, "
                                    "\"communication\": \"auto\", \"bytes_per_pack\": 4194304, \"timeout_secs\": 600, "
@@ -474,6 +478,12 @@ TEST(in_step)
         tool_expect_part(run.err, "\"eval_distribute\": false", "standard error"); /* it is not a task that trains */
         tool_run_free(&run);
     }
+    setenv("ESTOC_CUDA_PLUGIN", "/nonexistent", 1);
+    TOOL_OUT(2, "", "there is no device \"/gpu:0\"", "evaluate", path, DIR("alone"), "-q", "--set",
+             "run.strategy={name: one_device, device: /gpu:0}");
+    TOOL_OUT(2, "", "there is no device \"/gpu:1\"", "evaluate", path, DIR("alone"), "-q", "--set",
+             "run.strategy={name: mirrored, devices: [/cpu:0, /gpu:1]}");
+    unsetenv("ESTOC_CUDA_PLUGIN");
     /* A batch is a replica's: two of them go over the rows in half the steps. Of wide & deep models each part has its
      * optimizer. */
     run = TOOL(0, "train", path, DIR("replicas"), "--set", "run.strategy={name: mirrored, replicas: 2}", "--set",
