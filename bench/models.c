@@ -3,7 +3,7 @@
  * Training speed of the reference models, as JSON lines (bench/compare prints the table with the peers beside it).
  *
  *   models [--models cnn,mlp,wide_deep] [--threads 2] [--batch N[,N...]] [--width-mult M] [--seconds S] [--windows N]
- *          [--device /gpu:0] [--from-host] [--no-tf32] [--ids uniform|tail] [--loss] [--report] [--timeline FILE]
+ *          [--device /gpu:0] [--from-host] [--no-tf32 | --bfloat16] [--ids uniform|tail] [--loss] [--report] [--timeline FILE]
  *          [--steps N]
  *
  * On a device the batches lie in its memory, and steps run ahead of the host, which waits at the end of a window; with
@@ -40,7 +40,7 @@ typedef struct options {
     const char *models, *timeline, *device, *ids, *batches;
     int         threads, windows, steps;
     double      width, seconds;
-    bool        report, from_host, no_tf32, loss;
+    bool        report, from_host, no_tf32, bfloat16, loss;
 } options;
 
 static void die(const char *what)
@@ -134,7 +134,7 @@ static void print_rate(const char *key, bench_stats secs)
 static const char *mode_of(const options *o)
 {
     if (o->loss) return o->from_host ? "gpu_from_host_loss" : "gpu_loss";
-    return o->from_host ? "gpu_from_host" : o->no_tf32 ? "gpu_f32" : "gpu";
+    return o->from_host ? "gpu_from_host" : o->bfloat16 ? "gpu_bf16" : o->no_tf32 ? "gpu_f32" : "gpu";
 }
 
 static void move_to_device(const bench_model *m, const char *device, runner *r)
@@ -322,7 +322,8 @@ static options parse(int argc, char **argv)
     BENCH_OPTIONS(argc, argv, 1, { "--report", BENCH_TO(&o.report) }, { "--models", BENCH_TO(&o.models) },
                   { "--threads", BENCH_TO(&o.threads) }, { "--batch", BENCH_TO(&o.batches) },
                   { "--device", BENCH_TO(&o.device) }, { "--from-host", BENCH_TO(&o.from_host) },
-                  { "--no-tf32", BENCH_TO(&o.no_tf32) }, { "--ids", BENCH_TO(&o.ids) }, { "--loss", BENCH_TO(&o.loss) },
+                  { "--no-tf32", BENCH_TO(&o.no_tf32) }, { "--bfloat16", BENCH_TO(&o.bfloat16) },
+                  { "--ids", BENCH_TO(&o.ids) }, { "--loss", BENCH_TO(&o.loss) },
                   { "--width-mult", BENCH_TO(&o.width) }, { "--seconds", BENCH_TO(&o.seconds) },
                   { "--windows", BENCH_TO(&o.windows) }, { "--timeline", BENCH_TO(&o.timeline) },
                   { "--steps", BENCH_TO(&o.steps) });
@@ -334,6 +335,7 @@ int main(int argc, char **argv)
     static const char *const names[] = { "cnn", "mlp", "wide_deep" };
     options                  o       = parse(argc, argv);
 
+    if (o.bfloat16) bench_models_precision(EST_PRECISION_MIXED_BFLOAT16);
     for (int i = 0; i < 3; i++) {
         const char *batches = o.batches != NULL ? o.batches : "0";
 

@@ -203,11 +203,19 @@ static void build(const char *name, bench_model *m, double width)
     exit(2);
 }
 
+static est_precision precision;
+
+void bench_models_precision(est_precision of)
+{
+    precision = of;
+}
+
 bench_model bench_model_build(const char *name, int64_t batch, double width)
 {
     bench_model m = { .batch = batch };
 
     bench_check(est_graph_create(1, &m.graph));
+    (void)est_graph_precision(m.graph, precision);
     build(name, &m, width);
     return m;
 }

@@ -23,6 +23,9 @@ typedef struct bench_model {
     bool uniform; /* ids of wide_deep: all alike often, instead of a long tail */
 } bench_model;
 
+/* Of the layers of models that are built from now on; at first float32. */
+void bench_models_precision(est_precision of);
+
 /* Adds the model of that name to a new graph, which the caller frees. batch 0: its own; width multiplies the hidden
  * layers. Exits when there is no such model. */
 bench_model bench_model_build(const char *name, int64_t batch, double width);
