@@ -3,8 +3,8 @@
  * Training speed of the reference models, as JSON lines (bench/compare prints the table with the peers beside it).
  *
  *   models [--models cnn,mlp,wide_deep] [--threads 2] [--batch N[,N...]] [--width-mult M] [--seconds S] [--windows N]
- *          [--device /gpu:0] [--from-host] [--no-tf32 | --bfloat16] [--ids uniform|tail] [--loss] [--report] [--timeline FILE]
- *          [--steps N]
+ *          [--device /gpu:0] [--from-host] [--no-tf32 | --bfloat16] [--ids uniform|tail] [--loss] [--report]
+ *          [--timeline FILE] [--steps N]
  *
  * On a device the batches lie in its memory, and steps run ahead of the host, which waits at the end of a window; with
  * --from-host the batches are fed from memory of the host, with --loss the loss of every step is looked at.
