@@ -32,7 +32,7 @@ typedef struct est_optimizer {
     est_schedule              schedule;      /* rate NULL: the learning rate, always */
     est_node                  learning_node; /* EST_NO_NODE: the above; else the rate, computed by your graph */
     double                    hyper[8];      /* the rule's own numbers */
-    bool                      nesterov, centered, lazy, keras;
+    bool                      nesterov, centered, lazy, keras, amsgrad;
     double                    clip_value, clip_norm, clip_global_norm; /* 0: off */
     double                    weight_decay;                            /* 0: off */
     est_strings               decay_not;                               /* names without it; borrowed */
@@ -88,6 +88,8 @@ typedef struct est_adam_options {
     bool   nesterov;
     bool   lazy;  /* a sparse gradient updates only its rows; otherwise, as in TensorFlow, every row of w, m and v */
     bool   keras; /* powers of the betas from the global step, in place of variables of their own */
+    /* w moves by the largest v so far, a slot "vhat"; without .nesterov and .lazy, which it ignores */
+    bool amsgrad;
 } est_adam_options;
 #define EST_ADAM(...) (&(const est_adam_options){ .struct_size = EST_STRUCT_SIZE(est_adam_options), __VA_ARGS__ })
 /* m += (1 - beta1) (g - m); v += (1 - beta2) (g^2 - v); w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps).

@@ -110,13 +110,15 @@ class Adagrad(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam; with nesterov Nadam. lazy: a sparse gradient updates only its rows."""
+    """Adam; with nesterov Nadam. lazy: a sparse gradient updates only its rows. amsgrad: divides by the largest mean
+    square so far."""
 
     def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float | None = None, nesterov: bool = False, lazy: bool = False, keras: bool = False):
+                 epsilon: float | None = None, nesterov: bool = False, lazy: bool = False, keras: bool = False,
+                 amsgrad: bool = False):
         super().__init__(lambda rate, keep: lib.est_adam(rate, keep.options(
             "est_adam_options", beta1=off(beta1), beta2=off(beta2), epsilon=off(epsilon), nesterov=nesterov,
-            lazy=lazy, keras=keras)), learning_rate)
+            lazy=lazy, keras=keras, amsgrad=amsgrad)), learning_rate)
 
 
 class RMSProp(Optimizer):

@@ -148,3 +148,24 @@ def normalization_told_by_a_tensor(tf):
                     feed = {inputs: x.reshape(shape), training: value}
                     found += [session.run([y] + list(updates), feed)[0], session.run(v1.global_variables()[2:])]
     return found
+
+
+@case
+def variants_of_optimizers(tf):
+    x, y = data(8)
+    optimizers, legacy = tf.keras.optimizers, tf.keras.optimizers.legacy
+    found = {}
+    for name, make in (("amsgrad", lambda: optimizers.Adam(0.1, amsgrad=True)),
+                       ("amsgrad of AdamW", lambda: optimizers.AdamW(0.1, amsgrad=True)),
+                       ("legacy amsgrad", lambda: legacy.Adam(0.1, amsgrad=True)),
+                       ("legacy decay", lambda: legacy.SGD(0.1, decay=0.5))):
+        model = dense_model(tf)
+        model.compile(make(), "mse")
+        history = model.fit(x, y, batch_size=4, shuffle=False, epochs=2, verbose=0).history
+        table, optimizer = tf.Variable(x), make()
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.square(tf.gather(table, [1, 3, 1])))
+            optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+        found[name] = [history, model.get_weights(), table, optimizer.iterations]
+    return found

@@ -77,7 +77,7 @@ def test_methods_that_do_not_exist_say_so(tmp_path):
 
 
 @pytest.mark.parametrize("call", [
-    lambda: tf.estimator.RunConfig(device_fn=object()), lambda: tf.keras.optimizers.legacy.Adam(amsgrad=True),
+    lambda: tf.estimator.RunConfig(device_fn=object()),
     lambda: tf.compat.v1.layers.dense([[1.0]], 1, kernel_constraint=abs),
     lambda: tf.data.Dataset.range(3).padded_batch(2, padded_shapes=[3]),
     lambda: tf.io.decode_csv("1,2", [[0], [0]], select_cols=[0]),

@@ -101,16 +101,49 @@ static est_node shared_number(const est_update *u, est_node var, int i)
     return dtype == EST_F32 ? power : est_cast(power, dtype);
 }
 
+/* A moving average after the gradient: old + (1 - beta) (value - old). */
+static est_node averaged(est_node old, est_node value, est_node beta)
+{
+    return est_add(est_mul(old, beta), est_mul(value, est_shift(est_neg(beta), 1)));
+}
+
+/* w -= rate m / (sqrt(max of all v) + epsilon), with the rate of Adam. */
+static est_node amsgrad_apply(est_update *u, est_node var, est_gradient g)
+{
+    est_node m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
+    est_node most = est_update_slot(u, var, "Adam", "vhat", 0), rate, next_m, next_v, next_most, step;
+
+    if (g.indices.graph != NULL) {
+        g.values = est_unsorted_segment_sum(
+            g.values, g.indices, est_scalar(u->graph, EST_I32, (double)est_node_dim(est_read_variable(var), 0)));
+    }
+    rate = est_mul(est_update_rate(u, var), est_sqrt(est_shift(est_neg(shared_number(u, var, 1)), 1)));
+    rate = est_div(rate, est_shift(est_neg(shared_number(u, var, 0)), 1));
+
+    next_m    = averaged(est_read_variable(m), g.values, est_update_hyper(u, var, 0));
+    next_v    = averaged(est_read_variable(v), est_square(g.values), est_update_hyper(u, var, 1));
+    next_most = est_maximum(est_read_variable(most), next_v);
+    step      = est_div(est_mul(next_m, rate), est_add(est_sqrt(next_most), est_update_hyper(u, var, 2)));
+    return est_group(u->graph, EST_NODES(est_assign(m, next_m), est_assign(v, next_v), est_assign(most, next_most),
+                                         est_assign_sub(var, step)));
+}
+
 static est_node adam_apply(est_update *u, est_node var, est_gradient g)
 {
     const est_optimizer *o = u->optimizer;
-    est_node             m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
-    est_node             p1 = shared_number(u, var, 0), p2 = shared_number(u, var, 1), rate = est_update_rate(u, var);
-    est_node             b1 = est_update_hyper(u, var, 0), b2 = est_update_hyper(u, var, 1);
-    est_nodes            in   = EST_NODES(var, m, v, p1, p2, rate, b1, b2, est_update_hyper(u, var, 2));
+    est_node             m, v, p1, p2, rate, b1, b2;
     bool                 lazy = o->lazy && g.indices.graph != NULL;
 
-    return est_build_apply(&est_op_apply_adam, lazy ? &est_op_lazy_adam : &est_op_sparse_adam, in, g,
+    if (o->amsgrad) return amsgrad_apply(u, var, g);
+    m    = est_update_slot(u, var, "Adam", "m", 0);
+    v    = est_update_slot(u, var, "Adam", "v", 0);
+    p1   = shared_number(u, var, 0);
+    p2   = shared_number(u, var, 1);
+    rate = est_update_rate(u, var);
+    b1   = est_update_hyper(u, var, 0);
+    b2   = est_update_hyper(u, var, 1);
+    return est_build_apply(&est_op_apply_adam, lazy ? &est_op_lazy_adam : &est_op_sparse_adam,
+                           EST_NODES(var, m, v, p1, p2, rate, b1, b2, est_update_hyper(u, var, 2)), g,
                            lazy ? EST_NO_ATTRS : EST_ATTRS(est_attr_bool("use_nesterov", o->nesterov)));
 }
 
@@ -399,7 +432,8 @@ est_optimizer est_adam(double learning_rate, const est_adam_options *options)
                                                est_or(o.epsilon, o.keras ? 1e-7 : 1e-8) },
                             .nesterov      = o.nesterov,
                             .lazy          = o.lazy,
-                            .keras         = o.keras };
+                            .keras         = o.keras,
+                            .amsgrad       = o.amsgrad };
 }
 
 est_optimizer est_rms_prop(double learning_rate, const est_rms_prop_options *options)

@@ -105,6 +105,18 @@ static void keras_adam_step(cell *x, double g, bool touched, int t)
     adam_moves(x, g, t, 1e-7);
 }
 
+/* c: the largest b so far */
+static void amsgrad_step(cell *x, double g, bool touched, int t)
+{
+    double rate = RATE * sqrt(1 - pow(0.99, t)) / (1 - pow(0.5, t));
+
+    (void)touched;
+    x->a += (g - x->a) * 0.5;
+    x->b += (g * g - x->b) * 0.01;
+    x->c = fmax(x->c, x->b);
+    x->w -= rate * x->a / (sqrt(x->c) + 1e-7);
+}
+
 static void rms_step(cell *x, double g, bool touched, int t)
 {
     (void)t;
@@ -352,6 +364,8 @@ TEST(trajectories)
           .slot = { "Adam", "Adam_1" } },
         { "keras adam", est_adam(RATE, EST_ADAM(.beta1 = 0.5, .beta2 = 0.99, .keras = true)), keras_adam_step,
           .slot = { "training/Adam/w/m", "training/Adam/w/v" } },
+        { "amsgrad", est_adam(RATE, EST_ADAM(.beta1 = 0.5, .beta2 = 0.99, .keras = true, .amsgrad = true)),
+          amsgrad_step, .slot = { "training/Adam/w/m", "training/Adam/w/v", "training/Adam/w/vhat" } },
         { "rmsprop", est_rms_prop(RATE, EST_RMS_PROP(.decay = 0.75, .momentum = 0.5)), rms_step, .a0 = 1,
           .slot = { "RMSProp", "RMSProp_1" } },
         { "centered rmsprop",

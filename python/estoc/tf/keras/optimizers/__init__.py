@@ -204,13 +204,11 @@ class Optimizer(_Recorded):
             lists[name].append(slot)
             order.append(slot)
 
-        if self._by_kind:
-            for name, kind in self._kinds():
-                for variable in bound.trained:
-                    add(variable, name, kind)
-        else:
+        kinds = self._kinds()
+        together = [[kind] for kind in kinds] if self._by_kind else [kinds[:len(self._slots)], kinds[len(self._slots):]]
+        for part in together:
             for variable in bound.trained:
-                for name, kind in self._kinds():
+                for name, kind in part:
                     add(variable, name, kind)
         found = [("_variables", _numbered(order)), ("_iterations", bound.iterations)]
         if bound.rate is not None:
@@ -368,12 +366,14 @@ class Adam(Optimizer):
 
     _rule, _slots = "Adam", (("_momentums", "m"), ("_velocities", "v"))
 
+    def _kinds(self) -> list:
+        return super()._kinds() + [("_velocity_hats", "vhat")] * self.amsgrad
+
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  amsgrad: bool = False, name: str = "Adam", **named: _Any):
-        if amsgrad:
-            raise NotImplementedError("amsgrad does not exist yet")
-        super().__init__(lambda rate: _own.Adam(rate, beta_1, beta_2, epsilon, keras=True), learning_rate, name,
-                         **named)
+        self.amsgrad = bool(amsgrad)
+        super().__init__(lambda rate: _own.Adam(rate, beta_1, beta_2, epsilon, keras=True, amsgrad=self.amsgrad),
+                         learning_rate, name, **named)
 
 
 class AdamW(Adam):
@@ -490,6 +490,7 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     kind = _CLASSES.get(type(given).__name__.lower(), Optimizer)
     optimizer = object.__new__(kind)
     optimizer.momentum, optimizer.centered = getattr(given, "_momentum", 0.0), getattr(given, "_centered", False)
+    optimizer.amsgrad = getattr(given, "_amsgrad", False)
     Optimizer.__init__(optimizer, make, rate, type(given).__name__, **getattr(given, "_clipping", {}))
     optimizer._legacy = True
     optimizer._made_of = given

@@ -14,21 +14,22 @@ from ..._absent import module_getattr as _module_getattr
 from ..._function import GradientTape as _GradientTape
 from ..._function import IndexedSlices as _IndexedSlices
 from .._recorded import Recorded as _Recorded
+from . import schedules as _schedules
 
 
 class Optimizer(_Recorded, _optimizers.Optimizer):
     """What they have in common: the library's optimizer in the graphs of estimators, and that of Keras elsewhere."""
 
-    _momentum, _centered = 0.0, False
+    _momentum, _centered, _amsgrad = 0.0, False, False
 
     def _set_up(self, name: str, named: dict) -> None:
         self.name = name
         self._clipping = {key: named.pop(key) for key in ("clipnorm", "clipvalue", "global_clipnorm") if key in named}
-        if named.pop("decay", 0):
-            raise NotImplementedError("decay does not exist; tf.keras.optimizers.schedules.InverseTimeDecay does the "
-                                      "same")
         if "lr" in named:
             self.learning_rate = named.pop("lr")
+        decay = named.pop("decay", 0)
+        if decay:
+            self.learning_rate = _schedules.InverseTimeDecay(self.learning_rate, 1, decay)
         if named:
             raise TypeError(f"{name} got an unexpected keyword argument {next(iter(named))!r}")
         self._loop: _Any = None
@@ -105,9 +106,8 @@ class SGD(Optimizer, _optimizers.SGD):
 class Adam(Optimizer, _optimizers.Adam):
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  amsgrad: bool = False, name: str = "Adam", **named: _Any):
-        if amsgrad:
-            raise NotImplementedError("amsgrad does not exist yet")
-        _optimizers.Adam.__init__(self, learning_rate, beta_1, beta_2, epsilon, keras=True)
+        _optimizers.Adam.__init__(self, learning_rate, beta_1, beta_2, epsilon, keras=True, amsgrad=bool(amsgrad))
+        self._amsgrad = bool(amsgrad)
         self._set_up(name, named)
 
 
