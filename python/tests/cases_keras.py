@@ -169,3 +169,52 @@ def variants_of_optimizers(tf):
             optimizer.apply_gradients([(tape.gradient(loss, table), table)])
         found[name] = [history, model.get_weights(), table, optimizer.iterations]
     return found
+
+
+@case
+def constraints_and_averages(tf):
+    class Own(tf.keras.layers.Layer):
+        def build(self, shape):
+            self.w = self.add_weight(name="w", shape=(4, 3), initializer="ones",
+                                     constraint=tf.keras.constraints.MaxNorm(1.0))
+
+        def call(self, x):
+            return tf.matmul(x, self.w)
+
+    x, y = data(8)
+    keras, found = tf.keras, {}
+    constraints, optimizers = keras.constraints, keras.optimizers
+
+    def trained(layers, make):
+        model, loop = (keras.Sequential(layers() + [keras.layers.Dense(1)]) for _ in range(2))
+        model.build((None, 4))
+        loop.build((None, 4))
+        set_weights(model)
+        set_weights(loop)
+        model.compile(make(), "mse")
+        history = model.fit(x, y, batch_size=4, shuffle=False, epochs=2, verbose=0).history
+        model.train_on_batch(x, y)
+        optimizer = make()
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(loop(x) - y))
+            optimizer.apply_gradients(zip(tape.gradient(loss, loop.trainable_variables), loop.trainable_variables))
+        loop_now = loop.get_weights()
+        if hasattr(optimizer, "finalize_variable_values"):
+            optimizer.finalize_variable_values(loop.trainable_variables)
+        return [history, model.get_weights(), loop_now, loop.get_weights()]
+
+    for name, constraint in (("max", constraints.MaxNorm(0.5)), ("positive", "non_neg"), ("unit", constraints.unit_norm()),
+                             ("between", constraints.MinMaxNorm(0.2, 0.4, rate=0.5)), ("function", lambda w: w * 0.9)):
+        found[name] = trained(lambda: [keras.layers.Dense(3, kernel_constraint=constraint, bias_constraint="non_neg",
+                                                          input_shape=(4,))], lambda: optimizers.SGD(0.1))
+    found["own"] = trained(lambda: [Own()], lambda: optimizers.legacy.SGD(0.1))
+    dense = [keras.layers.Dense]
+    found["averages"] = trained(lambda: [dense[0](3, input_shape=(4,))],
+                                lambda: optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5))
+    found["taken"] = trained(lambda: [dense[0](3, input_shape=(4,), kernel_constraint="non_neg")], lambda: optimizers.SGD(
+        0.1, use_ema=True, ema_momentum=0.75, ema_overwrite_frequency=2))
+    variable = tf.Variable([1.0, -1.0], constraint=tf.nn.relu)
+    optimizers.SGD(0.5).apply_gradients([(tf.constant([1.0, 1.0]), variable)])
+    return {**found, "variable": variable, "configs": [constraints.get("max_norm").get_config(),
+                                                       constraints.MinMaxNorm(0.1).get_config()]}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behaviour of functions, Keras models and strategies that values alone do not show: failures, lifetimes, clusters."""
+import contextlib
 import gc
 import json
 import os
@@ -16,7 +17,7 @@ import estoc
 import estoc.tf as tf
 from estoc.cluster import LocalCluster
 
-from cases import data, dense_model
+from cases import data, dense_model, set_weights
 
 
 class Broken(Exception):
@@ -114,8 +115,7 @@ def dense_model_of_two():
 
 
 @pytest.mark.parametrize("call", [
-    lambda: tf.keras.layers.Dense(1, kernel_constraint=object()), lambda: tf.keras.layers.LSTM(2, stateful=True),
-    lambda: tf.keras.optimizers.SGD(use_ema=True),
+    lambda: tf.keras.layers.LSTM(2, stateful=True),
     lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
     lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones((2, 3))] * 2),
@@ -1349,3 +1349,51 @@ def test_constants_of_the_backend_have_their_shape():
     assert K.constant(3, shape=(2,), dtype="int32").numpy().tolist() == [3, 3]
     with pytest.raises((TypeError, ValueError)):
         K.constant([1, 2], shape=(2, 2))
+
+
+def test_constraints_and_averages_hold_under_a_strategy():
+    """Two replicas, a fit and a loop of the program, against one device."""
+    x, y = data(8)
+
+    def trained(scope, run):
+        with scope:
+            layers = tf.keras.layers
+            model = tf.keras.Sequential([layers.Dense(3, kernel_constraint="unit_norm", input_shape=(4,)), layers.Dense(1)])
+            set_weights(model)
+            optimizer = tf.keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
+        run(model, optimizer)
+        return model.get_weights()
+
+    def fit(model, optimizer):
+        model.compile(optimizer, "mse")
+        model.fit(x, y, batch_size=4, shuffle=False, epochs=2, verbose=0)
+
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+
+    def loop(model, optimizer):
+        shares = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).batch(8))
+
+        @tf.function
+        def step(batch):
+            def replica(inputs):
+                with tf.GradientTape() as tape:
+                    loss = tf.nn.compute_average_loss(tf.reduce_mean(tf.square(model(inputs[0]) - inputs[1]), -1),
+                                                      global_batch_size=8)
+                optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+            strategy.run(replica, args=(batch,))
+
+        for _ in range(3):
+            step(next(iter(shares)))
+
+    def alone(model, optimizer):
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x) - y))
+            optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+    for there, here in ((fit, fit), (loop, alone)):
+        got, want = trained(strategy.scope(), there), trained(contextlib.nullcontext(), here)
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(np.linalg.norm(want[0], axis=0), 1, rtol=0.3)

@@ -396,6 +396,7 @@ class Variable:
     __array_priority__ = 95
     SaveSliceInfo = None
     is_state = False  # of a metric of the library
+    constraint: Callable | None = None  # what optimizers put it through after each update
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:
         graph = default_graph()
@@ -409,7 +410,7 @@ class Variable:
                  import_scope: Any = None, constraint: Callable | None = None, synchronization: Any = None,
                  aggregation: Any = None, shape: Any = None):
         for given, what in ((caching_device, "caching_device"), (variable_def, "variable_def"),
-                            (import_scope, "import_scope"), (constraint, "constraint"),
+                            (import_scope, "import_scope"),
                             (None if validate_shape else validate_shape, "validate_shape=False")):
             if given is not None:
                 raise NotImplementedError(f"tf.Variable: {what} does not exist yet")
@@ -439,7 +440,7 @@ class Variable:
             initializer=c_initializer(keep, lambda shape, dtype: value)))
         graph.check()
         self._bind(world, graph, handle, trainable, "/".join(name_scopes() + [own_name]))
-        self.synchronization, self.aggregation = synchronization, aggregation
+        self.synchronization, self.aggregation, self.constraint = synchronization, aggregation, constraint
 
     def _bind(self, world: World | None, graph: Graph, handle: Any, trainable: bool, name: str | None = None) -> None:
         self._world = world

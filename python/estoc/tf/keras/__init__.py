@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tf.keras: models, layers, losses, metrics, optimizers and callbacks of the library under Keras' names."""
 from .._absent import module_getattr as _module_getattr
-from . import (activations, backend, callbacks, datasets, estimator, experimental, initializers, layers,  # noqa: F401
+from . import (activations, backend, callbacks, constraints, datasets, estimator, experimental, initializers, layers,  # noqa: F401
                losses, metrics, mixed_precision, models, optimizers, preprocessing, regularizers, saving, utils)
 from ._layer import Input  # noqa: F401
 from .models import Model, Sequential  # noqa: F401

@@ -475,8 +475,6 @@ class Layer(Recorded, Named):
                    regularizer: Any = None, trainable: bool | None = None, constraint: Any = None,
                    **named: Any) -> Variable:
         """A variable of this layer. The default initializer is Glorot uniform for floats, else zeros."""
-        if constraint is not None:
-            raise NotImplementedError("add_weight: constraint does not exist yet")
         for key in named.keys() - {"use_resource", "synchronization", "aggregation", "caching_device",
                                    "experimental_autocast"}:
             raise TypeError(f"add_weight() got an unexpected keyword argument '{key}'")
@@ -487,7 +485,7 @@ class Layer(Recorded, Named):
         world = getattr(graph, "world", None) if graph is not None and not sketched else self._world_now()
         graph = graph if graph is not None and not sketched else world.graph
         shape = tuple((shape,) if isinstance(shape, (int, np.integer)) else shape)
-        from . import initializers, regularizers
+        from . import constraints, initializers, regularizers
         cost = regularizers.get(regularizer)
         # in a sketch the scope of the layer is that of another graph
         scope = "/".join(_context.__dict__.get("names", [])) if sketched else ""
@@ -501,6 +499,7 @@ class Layer(Recorded, Named):
         graph.keep.append(keep)
         variable = Variable._of(world, graph, handle, trainable is not False)
         variable._shown = shown_name(name or "Variable")
+        variable.constraint = constraints.get(constraint)
         if cost is not None:
             self.__dict__.setdefault("_own_costs", []).append((variable, cost))
         if not any(variable is item for item in self._own_weights):
@@ -963,6 +962,7 @@ class NativeLayer(Layer):
         self.__dict__["_native"] = None
         self.__dict__["_after"] = None  # an activation that is written in Python
         self.__dict__["_regularized"] = []  # (index of a variable, regularizer)
+        self.__dict__["_constrained"] = {}  # index of a variable -> constraint
         _natives.add(self)
 
     def _bound(self, args: tuple, named: dict) -> tuple:
@@ -1032,6 +1032,8 @@ class NativeLayer(Layer):
                          default=0)
                 variable._shown = shown_name("/".join([self._name] + parts[at + 1:]))
             self._in_graphs[graph] = made_now
+            for i, constraint in self._constrained.items():
+                made_now[i].constraint = constraint
         self.__dict__["built"] = True
         result = Node(graph, result)
         if self._keeps_logits:

@@ -15,7 +15,7 @@ from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, t
 from ..._tensor import as_array, as_dtype, c_shape, take_tensor, to_array, to_tensor
 from ...graph import Graph, Node, as_node
 from .. import _structure
-from .._eager import unwrap
+from .._eager import Tensor, unwrap
 from .._world import Variable
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
@@ -204,6 +204,45 @@ class Network:
 
     def session(self) -> Any:
         return lib.est_network_session(self._c)
+
+    # --- after each step ---
+
+    def follow_up(self) -> Any:
+        """What C does not do after an update, constraints and moving averages: functions for after every batch and for
+        the end; None: there is nothing to do."""
+        optimizer, model = self.optimizer, self._model()
+        pairs = [pair for pair in self._pairs() if pair[0].trainable and (optimizer.use_ema or pair[0].constraint)]
+        if not pairs:
+            return None
+        if self._world.is_shared:
+            raise NotImplementedError("constraints and use_ema in a fit of several tasks do not exist yet")
+        bound, out, every = optimizer._in_world(self._world), ffi.new("est_tensor **"), optimizer.ema_overwrite_frequency
+        averages = [optimizer._average_of(bound, variable) for variable, _ in pairs] if optimizer.use_ema else []
+        means = [average.numpy() for average in averages]
+
+        def read(name: bytes) -> Any:
+            check(lib.est_session_read(self.session(), name, out))
+            return to_array(take_tensor(out[0]), copy=True)
+
+        def follow() -> None:
+            due = bool(every) and int(read(b"global_step")) % every == 0
+            for i, (variable, name) in enumerate(pairs):
+                value = before = read(name)
+                if means:
+                    kept = value.dtype.type(optimizer.ema_momentum)
+                    means[i] = means[i] * kept + value * (1 - kept)
+                    value = means[i] if due else value
+                if variable.constraint is not None:
+                    value = as_array(unwrap(variable.constraint(Tensor(value))), before.dtype)
+                if value is not before:
+                    check(lib.est_session_write(self.session(), name, to_tensor(value)))
+
+        def end() -> None:
+            self._world.trained.add(self)
+            for average, mean in zip(averages, means):
+                average.assign(mean)
+
+        return follow, end
 
     # --- the function of the network ---
 

@@ -107,6 +107,25 @@ def _warn_of_tests(callbacks: _Any) -> None:
                            f"{type(callback).__name__} for its validation data; evaluate does")
 
 
+class _FollowUp(Callback):
+    """What a network does after an update beyond C."""
+
+    def __init__(self, follow: _Callable):
+        super().__init__()
+        self._follow = follow
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self._follow()
+
+
+class _Unsynced:
+    """A fit whose callbacks see to the values of the network themselves."""
+
+    def before(self, loop: _Any) -> None: ...
+
+    def after(self, loop: _Any) -> None: ...
+
+
 class _Counter(Callback):
     """How many batches a loop of Python has run."""
 

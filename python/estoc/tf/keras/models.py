@@ -577,8 +577,10 @@ class Model(_Layer):
                     one._hook(_Validation(self), keep, True) for one in testers])
         progress = [] if verbose == 0 else [_callbacks._Progress(
             verbose, steps_per_epoch or rows.steps(batch_size, validation_split)).hook(keep)]
+        follow, keep_averages = network.follow_up() or (None, None)
+        first = [] if follow is None else [_callbacks._FollowUp(follow)._hook(_callbacks._Unsynced(), keep)]
         hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose},
-                            more=progress)
+                            more=progress, first=first)
         if not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
             self._give_rate(float(_lib.est_network_learning_rate(network._c)))
         out = _ffi.new("est_history **")
@@ -609,6 +611,9 @@ class Model(_Layer):
         _check_signals(status)
         self._take_rate(float(_lib.est_network_learning_rate(network._c)))
         world.trained.add(network)
+        if follow is not None:
+            keep_averages()
+            self.optimizer.finalize_variable_values(self.trainable_variables)
         history.set_model(self)
         self.__dict__["history"] = history
         if directory is not None and backup.delete_checkpoint:
@@ -648,8 +653,8 @@ class Model(_Layer):
         return told
 
     def _hooks(self, callbacks: _Any, fit: _Any, keep: _Keep, params: dict, test: bool = False,
-               more: _Sequence = ()) -> _Any:
-        hooks = []
+               more: _Sequence = (), first: _Sequence = ()) -> _Any:
+        hooks = list(first)
         for callback in self._told(callbacks, params):
             if isinstance(callback, _callbacks.History):
                 continue
@@ -759,6 +764,8 @@ class Model(_Layer):
                                       "exist yet")
         result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
         self._world_now().trained.add(self._network)
+        for step in self._network.follow_up() or ():
+            step()
         return result
 
     def test_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, reset_metrics: bool = True,

@@ -27,6 +27,7 @@ from ....graph import as_node as _as_node
 from ....layers import _padding
 from ..._absent import module_getattr as _module_getattr
 from ..._array import range_ as _range
+from .. import constraints as _constraints
 from .. import initializers as _initializers
 from .. import regularizers as _regularizers
 from .._layer import Input, InputLayer, Layer  # noqa: F401
@@ -43,7 +44,7 @@ class _WithActivation(_NativeLayer):
     _keeps_logits = True
 
     def __init__(self, make: _Callable, activation: _Any, kernels: int, kernel_regularizer: _Any, bias_regularizer: _Any,
-                 named: dict):
+                 named: dict, kernel_constraint: _Any = None, bias_constraint: _Any = None):
         c_function, function = _activation(activation)
         super().__init__(lambda keep: make(keep, c_function), **named)
         self.__dict__["_after"] = function
@@ -51,6 +52,9 @@ class _WithActivation(_NativeLayer):
         for i, regularizer in ((0, kernel_regularizer), (kernels, bias_regularizer)):
             if regularizer is not None:
                 self._regularized.append((i, _regularizers.get(regularizer)))
+        for i, constraint in ((0, kernel_constraint), (kernels, bias_constraint)):
+            if constraint is not None:
+                self._constrained[i] = _constraints.get(constraint)
 
 
 class Dense(_WithActivation):
@@ -62,8 +66,7 @@ class Dense(_WithActivation):
                  kernel_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros",
                  kernel_regularizer: _Any = None, bias_regularizer: _Any = None, activity_regularizer: _Any = None,
                  kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
-        _refuse(activity_regularizer=activity_regularizer, kernel_constraint=kernel_constraint,
-                bias_constraint=bias_constraint)
+        _refuse(activity_regularizer=activity_regularizer)
         self.__dict__.update(units=int(units), use_bias=use_bias)
         if int(units) <= 0:
             raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: {units}")
@@ -76,7 +79,8 @@ class Dense(_WithActivation):
                 kernel_regularizer=_regularizers._c(keep, kernel_regularizer),
                 bias_regularizer=_regularizers._c(keep, bias_regularizer)))
 
-        super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named)
+        super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named, kernel_constraint,
+                         bias_constraint)
 
     kernel = property(lambda self: self._all_weights()[0])
     bias = property(lambda self: self._all_weights()[1] if self.use_bias else None)
@@ -91,8 +95,7 @@ class Conv2D(_WithActivation):
                  kernel_regularizer: _Any = None, bias_regularizer: _Any = None, activity_regularizer: _Any = None,
                  kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
         _channels_last(data_format)
-        _refuse(dilation_rate=dilation_rate, groups=groups, activity_regularizer=activity_regularizer,
-                kernel_constraint=kernel_constraint, bias_constraint=bias_constraint)
+        _refuse(dilation_rate=dilation_rate, groups=groups, activity_regularizer=activity_regularizer)
         (height, width), (down, across) = _two(kernel_size), _two(strides)
 
         def make(keep: _Keep, c_function: _Any) -> _Any:
@@ -104,7 +107,8 @@ class Conv2D(_WithActivation):
                 kernel_regularizer=_regularizers._c(keep, kernel_regularizer),
                 bias_regularizer=_regularizers._c(keep, bias_regularizer)))
 
-        super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named)
+        super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named, kernel_constraint,
+                         bias_constraint)
 
 
 class DepthwiseConv2D(_WithActivation):
@@ -456,7 +460,7 @@ class Embedding(_NativeLayer):
                  embeddings_regularizer: _Any = None, activity_regularizer: _Any = None,
                  embeddings_constraint: _Any = None, mask_zero: bool = False, input_length: int | None = None,
                  **named: _Any):
-        _refuse(activity_regularizer=activity_regularizer, embeddings_constraint=embeddings_constraint)
+        _refuse(activity_regularizer=activity_regularizer)
         if not named.keys() & {"input_shape", "batch_input_shape", "input_dim"}:
             named["input_shape"] = (input_length,)
         super().__init__(lambda keep: _lib.est_layer_embedding(int(input_dim), int(output_dim), keep.options(
@@ -466,6 +470,8 @@ class Embedding(_NativeLayer):
         self.input_dim, self.output_dim, self.mask_zero = int(input_dim), int(output_dim), bool(mask_zero)
         if embeddings_regularizer is not None:
             self._regularized.append((0, _regularizers.get(embeddings_regularizer)))
+        if embeddings_constraint is not None:
+            self._constrained[0] = _constraints.get(embeddings_constraint)
 
     embeddings = property(lambda self: self._all_weights()[0])
 

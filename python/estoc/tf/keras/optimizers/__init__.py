@@ -11,6 +11,7 @@ from typing import Callable as _Callable
 
 import numpy as _np
 
+from .... import ops as _ops
 from .... import optimizers as _own
 from ...._lib import Keep as _Keep
 from ...._lib import ffi as _ffi
@@ -46,6 +47,7 @@ class _Bound:
         self.trained: list[_Variable] = []  # variables with slots, in the order of Keras
         self.slots: dict[tuple[int, str], _Variable] = {}  # (id of a variable, name of a slot) -> the slot
         self.numbers: dict[str, _Variable] = {}  # "beta_1", "decay", ..., and the product of Nadam's momenta
+        self.averages: dict[int, _Variable] = {}  # id of a variable -> its moving average, of use_ema
         self.iterations = _Variable._in(world, _np.int64(0), "iteration")
         self.rate = None if isinstance(rate, schedules.LearningRateSchedule) else _Variable._in(
             world, _np.float32(rate), "learning_rate")
@@ -74,8 +76,13 @@ class Optimizer(_Recorded):
                  clipnorm: float | None = None, clipvalue: float | None = None, global_clipnorm: float | None = None,
                  weight_decay: float | None = None, use_ema: bool = False, ema_momentum: float = 0.99,
                  ema_overwrite_frequency: _Any = None, jit_compile: bool = True, **named: _Any):
-        if use_ema:
-            raise NotImplementedError("use_ema does not exist yet; keep an average of model.get_weights() in a callback")
+        if use_ema and not 0 <= ema_momentum <= 1:
+            raise ValueError(f"`ema_momentum` must be in the range [0, 1]. Received: ema_momentum={ema_momentum}")
+        if ema_overwrite_frequency and (not isinstance(ema_overwrite_frequency, int) or ema_overwrite_frequency < 1):
+            raise ValueError("`ema_overwrite_frequency` must be an integer > 1 or None. Received: "
+                             f"ema_overwrite_frequency={ema_overwrite_frequency}")
+        self.use_ema, self.ema_momentum = bool(use_ema), float(ema_momentum)
+        self.ema_overwrite_frequency = ema_overwrite_frequency if use_ema else None
         if named.pop("decay", None):
             raise ValueError("decay is deprecated in the new Keras optimizer; use a schedule of "
                              "tf.keras.optimizers.schedules")
@@ -194,7 +201,8 @@ class Optimizer(_Recorded):
         if self._legacy:
             return self._legacy_parts(bound)
         lists: dict[str, list] = {name: [] for name, _ in self._kinds()}
-        order = [bound.iterations]
+        averages = [self._average_of(bound, variable) for variable in bound.trained] if self.use_ema else []
+        order = [bound.iterations] + averages
 
         def add(variable: _Variable, name: str, kind: str) -> None:
             slot = bound.slots.get((id(variable), kind))
@@ -218,6 +226,8 @@ class Optimizer(_Recorded):
             found.append(("_current_learning_rate", _Part(value=_np.asarray(rate), name="current_learning_rate")))
         if "momentum_cache" in bound.numbers:
             found.append(("_u_product", bound.numbers["momentum_cache"]))
+        if averages:
+            found.append(("_model_variables_moving_average", _numbered(averages)))
         return _Part(found + [(name, _numbered(slots)) for name, slots in lists.items() if bound.trained])
 
     def _legacy_parts(self, bound: _Bound) -> _Part:
@@ -330,10 +340,48 @@ class Optimizer(_Recorded):
                          share_slots=True, slot_scope=keep.string(self._scope))))
         graph.check()
         names = [variable._name for variable in variables] + [bound.iterations._name]
-        trace.add_write(names, operation)
+        trace.add_write(names[:-1], operation)
+        if self.use_ema or any(variable.constraint is not None for variable in variables):
+            context = _replica_context()
+            if context is None or context.num_replicas_in_sync == 1:
+                self._follow_up(bound, variables)
+            else:
+                context.merge_call(lambda strategy: self._follow_up(bound, variables))
+        trace.add_write(names[-1:], operation)
         if not trace.world.is_remote:
             self._note_slots(bound, trace.world, variables)
         return operation
+
+    # --- after the update ---
+
+    def _average_of(self, bound: _Bound, variable: _Variable) -> _Variable:
+        """The moving average of a variable, which begins with the value of the variable."""
+        made = bound.averages.get(id(variable))
+        if made is None:
+            made = bound.averages[id(variable)] = _Variable._in(variable._world, variable._array(), "average")
+            made._shown = f"{self.name}/average/{variable._shown}"
+        return made
+
+    def _follow_up(self, bound: _Bound, variables: tuple) -> None:
+        """Moving averages and constraints, as Keras has them after an update; the counter of steps still has the old
+        value."""
+        every, momentum = self.ema_overwrite_frequency, self.ema_momentum
+        for variable in variables if self.use_ema else ():
+            if variable._world.is_remote:
+                raise NotImplementedError("use_ema with variables at parameter servers does not exist yet")
+            average = self._average_of(bound, variable)
+            average.assign(average.value() * momentum + variable.value() * (1 - momentum))
+            if every:
+                due = _ops.equal(_ops.floormod(bound.iterations.value() + 1, every), 0)
+                variable.assign(_ops.where(due, average.value(), variable.value()))
+        for variable in variables:
+            if variable.constraint is not None:
+                variable.assign(variable.constraint(variable.value()))
+
+    def finalize_variable_values(self, var_list: _Any) -> None:
+        """Sets the variables to their moving averages, with use_ema; fit does it at its end."""
+        for variable in var_list if self.use_ema else ():
+            variable.assign(self._average_of(self._in_world(variable._world), variable).value())
 
     def _clipping(self, made: _Any) -> _Any:
         return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
