@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """More cases for test_cases.py: training of Keras' models as its guides do it, with every number compared."""
+import os
+import tempfile
+
 import numpy as np
 from cases import case, data, dense_model, set_weights
 
@@ -218,3 +221,47 @@ def constraints_and_averages(tf):
     optimizers.SGD(0.5).apply_gradients([(tf.constant([1.0, 1.0]), variable)])
     return {**found, "variable": variable, "configs": [constraints.get("max_norm").get_config(),
                                                        constraints.MinMaxNorm(0.1).get_config()]}
+
+
+@case
+def callbacks_of_own_steps(tf):
+    """Those of Keras around steps that are written in Python, around C's, and as base classes of own ones."""
+    callbacks = tf.keras.callbacks
+    x, y = data(12)
+    folder = tempfile.mkdtemp()
+
+    class Told(callbacks.EarlyStopping):
+        def on_epoch_end(self, epoch, logs=None):
+            super().on_epoch_end(epoch, logs)
+            seen.append([epoch, self.wait, self.best])
+
+    class Halve(callbacks.LearningRateScheduler):
+        pass
+
+    def run(stepped, many, epochs=6, rate=0.1, **named):
+        inputs = tf.keras.Input((4,))
+        model = (_stepped(tf) if stepped else tf.keras.Model)(inputs, tf.keras.layers.Dense(1)(inputs))
+        set_weights(model)
+        model.compile(tf.keras.optimizers.SGD(rate), "mse", metrics=["mae"])
+        history = model.fit(x, y, batch_size=4, shuffle=False, epochs=epochs, verbose=0, callbacks=many,
+                            validation_data=(x[:5], -y[:5]), **named).history
+        return [history, model.get_weights()]
+
+    found = {}
+    for stepped in (True, False):
+        seen = []
+        name = "stepped" if stepped else "plain"
+        found[name] = [
+            run(stepped, [callbacks.EarlyStopping(patience=2, restore_best_weights=True)]),
+            run(stepped, [callbacks.EarlyStopping("loss", min_delta=1.0, patience=1)]),
+            run(stepped, [callbacks.EarlyStopping("val_mae", baseline=0.1, patience=3, mode="min", start_from_epoch=1)]),
+            run(stepped, [callbacks.ReduceLROnPlateau(factor=0.5, patience=1, cooldown=1, min_lr=0.02)]),
+            run(stepped, [callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9)], 3),
+            run(stepped, [Halve(lambda epoch: 0.1 / (epoch + 1))], 3), run(stepped, [Told(patience=1)]), seen,
+            len(run(stepped, [callbacks.TerminateOnNaN()], rate=1e30, epochs=3)[0]["loss"])]
+        for append in (False, True):
+            run(stepped, [callbacks.CSVLogger(os.path.join(folder, name), append=append)], 2)
+        with open(os.path.join(folder, name)) as file:
+            lines = file.read().split()
+        found[name] += [lines[0], len(lines), [float(cell) for cell in lines[-1].split(",")]]
+    return found

@@ -1397,3 +1397,36 @@ def test_constraints_and_averages_hold_under_a_strategy():
         for a, b in zip(got, want):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(np.linalg.norm(want[0], axis=0), 1, rtol=0.3)
+
+
+class Default(tf.keras.Sequential):
+    """The default steps, in the loop of Python."""
+
+    def train_step(self, batch):
+        return super().train_step(batch)
+
+
+def test_weights_of_classes_and_tensorboard_where_steps_are_of_python(tmp_path):
+    x, classes = data(12)[0], np.arange(12) % 3
+    found = []
+    for kind in (tf.keras.Sequential, Default):
+        for labels, loss in ((classes, "sparse_categorical_crossentropy"),
+                             (np.eye(3, dtype=np.float32)[classes], "categorical_crossentropy")):
+            model = kind([tf.keras.layers.Dense(3, activation="softmax", input_shape=(4,))])
+            set_weights(model)
+            model.compile("sgd", loss)
+            folder = tmp_path / f"{len(found)}"
+            model.fit(x, labels, batch_size=5, shuffle=False, verbose=0, class_weight={0: 1.0, 1: 2.0, 2: 0.5}, epochs=2,
+                      callbacks=[tf.keras.callbacks.TensorBoard(str(folder))], validation_split=0.25)
+            tags = set()
+            for part in ("train", "validation"):
+                (file,) = os.listdir(folder / part)
+                tags |= {(part, event.step) for event in tf.compat.v1.train.summary_iterator(str(folder / part / file))
+                         for value in event.summary.value if value.tag == "epoch_loss"}
+            found.append((model.get_weights(), tags))
+    for weights, tags in found[1:]:
+        assert tags == found[0][1] == {(part, step) for part in ("train", "validation") for step in (0, 1)}
+        for a, b in zip(weights, found[0][0]):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    with pytest.raises(NotImplementedError, match="as its third part"):
+        model.fit(tf.data.Dataset.from_tensor_slices((x, classes)).batch(4), class_weight={0: 1.0, 1: 2.0, 2: 0.5})

@@ -308,16 +308,38 @@ _MODES = {"auto": 0, "min": 1, "max": 2}
 
 
 class _Native(Callback):
-    """A callback that C runs."""
+    """A callback that C runs. Its methods do the same in loops of Python, of models that override train_step, and for
+    subclasses of a program."""
 
     def __init__(self, make: _Callable[[_Keep], _Any]):
         super().__init__()
         self._make = make
 
     def _hook(self, fit: _Any, keep: _Keep, test: bool = False) -> _Any:
+        if not type(self).__module__.startswith("estoc."):
+            return super()._hook(fit, keep, test)
         hook = _made(self._make(keep), "est_hook_free")
         keep.append(hook)
         return hook
+
+
+def _sign(mode: str, of_largest: bool) -> float:
+    """What a value is multiplied by for less to be better."""
+    if mode not in _MODES:
+        raise ValueError(f"mode is \"auto\", \"min\" or \"max\", not {mode!r}")
+    return -1.0 if mode == "max" or mode == "auto" and of_largest else 1.0
+
+
+class _Rates(_Native):
+    """One that changes the learning rate."""
+
+    @property
+    def _rate_now(self) -> float:
+        return float(_np.asarray(self.model.optimizer.learning_rate))
+
+    @_rate_now.setter
+    def _rate_now(self, rate: float) -> None:
+        self.model.optimizer.learning_rate = rate
 
 
 class EarlyStopping(_Native):
@@ -330,6 +352,40 @@ class EarlyStopping(_Native):
             "est_early_stopping_callback_options", patience=patience, min_delta=abs(min_delta), mode=_MODES[mode],
             has_baseline=baseline is not None, baseline=baseline or 0.0, restore_best_weights=restore_best_weights,
             start_from_epoch=start_from_epoch)))
+        self.monitor, self.patience, self.min_delta, self.baseline = monitor, patience, abs(min_delta), baseline
+        self.restore_best_weights, self.start_from_epoch = restore_best_weights, start_from_epoch
+        self._sign = _sign(mode, monitor.endswith(("acc", "accuracy", "auc")))
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self.wait, self.stopped_epoch, self.best_epoch, self.best_weights = 0, 0, 0, None
+        self.best = self._sign * float("inf")
+
+    def get_monitor_value(self, logs: dict) -> _Any:
+        if self.monitor not in logs:
+            _logger().warning("Early stopping conditioned on metric `%s` which is not available. Available metrics are: "
+                              "%s", self.monitor, ",".join(logs))
+        return logs.get(self.monitor)
+
+    def _is_better(self, value: float, than: float) -> bool:
+        return self._sign * value + self.min_delta < self._sign * than
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        value = self.get_monitor_value(logs or {})
+        if value is None or epoch < self.start_from_epoch:
+            return
+        if self.restore_best_weights and self.best_weights is None:
+            self.best_weights = self.model.get_weights()
+        self.wait += 1
+        if self._is_better(value, self.best):
+            self.best, self.best_epoch = value, epoch
+            if self.restore_best_weights:
+                self.best_weights = self.model.get_weights()
+            if self.baseline is None or self._is_better(value, self.baseline):
+                self.wait = 0
+        elif self.wait >= self.patience and epoch > 0:
+            self.stopped_epoch, self.model.stop_training = epoch, True
+            if self.restore_best_weights:
+                self.model.set_weights(self.best_weights)
 
 
 class ModelCheckpoint(Callback):
@@ -343,13 +399,10 @@ class ModelCheckpoint(Callback):
         if options is not None:
             raise NotImplementedError("ModelCheckpoint: options do not exist yet")
         self.period = int(period)
-        if mode not in _MODES:
-            raise ValueError(f"mode is \"auto\", \"min\" or \"max\", not {mode!r}")
         self.filepath = _os.fspath(filepath)
         self.monitor, self.save_best_only, self.save_weights_only = monitor, save_best_only, save_weights_only
         self.save_freq, self._batches, self._epoch = save_freq, 0, 0
-        larger = mode == "max" or mode == "auto" and monitor.endswith(("acc", "accuracy", "auc"))
-        self._sign = -1.0 if larger else 1.0
+        self._sign = _sign(mode, monitor.endswith(("acc", "accuracy", "auc")))
         self.best, self.verbose = initial_value_threshold, verbose
 
     def _overrides(self, *names: str) -> bool:
@@ -390,7 +443,7 @@ class ModelCheckpoint(Callback):
             self.model.save(path)
 
 
-class ReduceLROnPlateau(_Native):
+class ReduceLROnPlateau(_Rates):
     """Reduces the learning rate when a value no longer gets better."""
 
     def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, verbose: int = 0,
@@ -400,9 +453,32 @@ class ReduceLROnPlateau(_Native):
         super().__init__(lambda keep: _lib.est_reduce_on_plateau_callback(keep.string(monitor), keep.options(
             "est_reduce_on_plateau_options", factor=factor, patience=patience, mode=_MODES[mode],
             min_delta=min_delta or _lib.EST_OFF, cooldown=cooldown, min_rate=min_lr)))
+        self.monitor, self.factor, self.patience, self.min_delta = monitor, factor, patience, min_delta
+        self.cooldown, self.min_lr, self._sign = cooldown, min_lr, _sign(mode, "acc" in monitor)
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self.wait, self.cooldown_counter, self.best = 0, 0, self._sign * float("inf")
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        logs = {} if logs is None else logs
+        value, logs["lr"] = logs.get(self.monitor), self._rate_now
+        if value is None:
+            _logger().warning("Learning rate reduction is conditioned on metric `%s` which is not available. Available "
+                              "metrics are: %s", self.monitor, ",".join(logs))
+            return
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.wait = 0
+        if self._sign * value < self._sign * self.best - self.min_delta:
+            self.best, self.wait = value, 0
+        elif self.cooldown_counter <= 0:
+            self.wait += 1
+            if self.wait >= self.patience and self._rate_now > _np.float32(self.min_lr):
+                self._rate_now = max(self._rate_now * self.factor, self.min_lr)
+                self.cooldown_counter, self.wait = self.cooldown, 0
 
 
-class LearningRateScheduler(_Native):
+class LearningRateScheduler(_Rates):
     """Sets the learning rate at the beginning of every epoch."""
 
     def __init__(self, schedule: _Callable, verbose: int = 0):
@@ -413,6 +489,13 @@ class LearningRateScheduler(_Native):
 
         super().__init__(make)
         self.schedule, self.verbose = schedule, verbose
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self._rate_now = self._rate(epoch, self._rate_now)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if logs is not None:
+            logs["lr"] = self._rate_now
 
     def _rate(self, epoch: int, rate: float) -> float:
         try:
@@ -440,6 +523,23 @@ class CSVLogger(_Native):
         if separator != ",":
             raise NotImplementedError("CSVLogger: the separator is a comma")
         super().__init__(lambda keep: _lib.est_csv_callback(keep.string(filename), append))
+        self.filename, self.append = _os.fspath(filename), append
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        has_head = self.append and _os.path.exists(self.filename) and _os.path.getsize(self.filename) > 0
+        self._file = open(self.filename, "a" if self.append else "w", encoding="utf-8")
+        self._keys: list | None = None
+        self._has_head = has_head
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if self._keys is None:
+            self._keys = sorted(logs or {})
+            if not self._has_head:
+                print("epoch", *self._keys, sep=",", file=self._file)
+        print(epoch, *((logs or {}).get(key, "NA") for key in self._keys), sep=",", file=self._file, flush=True)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self._file.close()
 
 
 class TensorBoard(_Native):
@@ -457,6 +557,22 @@ class TensorBoard(_Native):
         super().__init__(lambda keep: _lib.est_tensorboard_callback(keep.string(log_dir)))
         self.log_dir, self.histogram_freq = _os.fspath(log_dir), int(histogram_freq)
         self.update_freq = 0 if update_freq == "epoch" else 1 if update_freq == "batch" else int(update_freq)
+        self._writers: dict = {}
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        from ...summary import SummaryWriter
+        for name, value in (logs or {}).items():
+            of_test = name.startswith("val_")
+            folder = "validation" if of_test else "train"
+            if folder not in self._writers:
+                self._writers[folder] = SummaryWriter(_os.path.join(self.log_dir, folder), ".v2")
+            self._writers[folder].write([("scalar", f"epoch_{name[4:] if of_test else name}", _np.float32(value))], epoch)
+        for writer in self._writers.values():
+            writer.flush()
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        while self._writers:
+            self._writers.popitem()[1].close()
 
     def _more(self) -> list:
         return [_Weights(self)] if self.histogram_freq or self.update_freq else []
@@ -500,6 +616,11 @@ class TerminateOnNaN(_Native):
 
     def __init__(self):
         super().__init__(lambda keep: _lib.est_terminate_on_nan_callback())
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if not _np.isfinite((logs or {}).get("loss", 0.0)):
+            _logger().warning("Batch %d: Invalid loss, terminating training", batch)
+            self.model.stop_training = True
 
 
 class BackupAndRestore(_Native):

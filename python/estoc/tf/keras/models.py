@@ -536,8 +536,7 @@ class Model(_Layer):
                            "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
         if self._is_traced("train_step"):
             if class_weight is not None:
-                raise NotImplementedError("class_weight where train_step is overridden, or a metric is written in "
-                                          "Python, does not exist yet; give sample_weight")
+                sample_weight = _weights_of_classes(class_weight, y, sample_weight)
             if validation_data is None and validation_split:
                 (x, y, sample_weight), validation_data = _split_rows((x, y, sample_weight), validation_split)
             held = None if validation_data is None else self._held_out(validation_data, validation_batch_size or batch_size)
@@ -855,6 +854,8 @@ class Model(_Layer):
                 break
             end(n, logs)
             n += 1
+            if what == "train_step" and self.stop_training:
+                break
         return {name: float(value) for name, value in (logs or {}).items()}, n
 
     def _run_step(self, what: str, iterator: _Any) -> dict:
@@ -871,13 +872,10 @@ class Model(_Layer):
     def _fit_traced(self, batches: _Any, epochs: int, callbacks: _Any, held: _Any, initial_epoch: int, steps: int | None,
                     validation_steps: int | None, validation_freq: int, verbose: _Any) -> _callbacks.History:
         self._need_compiled()
-        given = _structure.flatten(callbacks) if callbacks is not None else []
-        for callback in given:
-            if isinstance(callback, _callbacks._Native):
-                raise NotImplementedError(f"{type(callback).__name__} runs in C's loop, and this model overrides "
-                                          "train_step; write it as a subclass of tf.keras.callbacks.Callback")
-            callback.set_params({"epochs": epochs, "steps": steps, "verbose": verbose})
-            callback.set_model(self)
+        if _callbacks.BackupAndRestore._among(callbacks) is not None:
+            raise NotImplementedError("BackupAndRestore runs in C's loop, and this model overrides train_step, or has a "
+                                      "metric that is written in Python; a ModelCheckpoint keeps its weights")
+        given = self._told(callbacks, {"epochs": epochs, "steps": steps, "verbose": verbose})
         around = _callbacks._around(given, ["on_train_batch_begin", "on_batch_begin"],
                                     ["on_train_batch_end", "on_batch_end"])
         history, logs = _callbacks.History(), {}
@@ -893,7 +891,7 @@ class Model(_Layer):
             found, done = self._pass("train_step", iterator, steps or known, *around)
             if steps is None and done == known:
                 next(iterator, None)  # to the end, where on_epoch_end of a Sequence is called
-            ended = steps is not None and done < steps
+            ended = steps is not None and done < steps and not self.stop_training
             if ended:
                 _logging.getLogger("tensorflow").warning(
                     "the input ended after %d of %d steps of epoch %d: training ends; repeat the dataset, or leave out "
@@ -1177,6 +1175,17 @@ def _split_rows(parts: tuple, held: float) -> tuple:
     count = int(len(next(part for part in _structure.flatten(arrays) if part is not None)) * (1 - held))
     return tuple(_structure.map_structure(lambda part: part if part is None else part[rows], arrays)
                  for rows in (slice(None, count), slice(count, None)))
+
+
+def _weights_of_classes(class_weight: dict, y: _Any, sample_weight: _Any) -> _np.ndarray:
+    """Sample weights by the classes of labels, for loops of Python."""
+    if y is None or _structure.is_nested(y):
+        raise NotImplementedError("class_weight where train_step is overridden, or a metric is written in Python, takes "
+                                  "labels of one output as an array; give a dataset weights as its third part")
+    labels = _np.asarray(_unwrap(y))
+    classes = labels.argmax(1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1).astype(_np.int64)
+    weights = _np.array([class_weight[int(one)] for one in classes], _np.float32)
+    return weights if sample_weight is None else weights * _np.asarray(_unwrap(sample_weight), _np.float32)
 
 
 def _three(data: _Any) -> tuple:
