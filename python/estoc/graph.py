@@ -561,7 +561,7 @@ class Session:
     def write(self, variable: str | Variable, value: Any) -> None:
         """Sets a variable."""
         name = variable if isinstance(variable, str) else variable.name
-        check(lib.est_session_write(self._session(), name.encode(), to_tensor(value)))
+        check(lib.est_session_write(self._session(), name.encode(), to_tensor(value, copy=False)))
 
     @property
     def variables(self) -> list[str]:
@@ -579,7 +579,7 @@ def run_nodes(function: Any, session: Any, nodes: list[Node], feeds: dict[Node, 
     run = [node._c for node, has in zip(nodes, has_value) if not has] + [node._c for node in targets]
     fed = []
     for node, value in feeds.items():
-        tensor = to_tensor(value, node.dtype)
+        tensor = to_tensor(value, node.dtype, copy=False)
         keep.append(tensor)
         fed.append({"node": node._c, "value": tensor})
     out = ffi.new("est_tensor *[]", max(len(values), 1))

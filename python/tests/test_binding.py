@@ -395,6 +395,61 @@ def test_iterators_and_graphs_do_not_grow():
     assert len(_lib._lent) == lent
 
 
+def test_arrays_are_shared_where_the_library_only_reads():
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for dataset in (estoc.Dataset.from_tensor_slices(rows), estoc.Dataset.from_tensors(rows)):
+        assert np.shares_memory(next(iter(dataset)), rows)
+    assert not np.shares_memory(next(iter(estoc.Dataset.from_tensors(rows, copy=True))), rows)
+    first = next(iter(estoc.Dataset.from_tensor_slices(rows).batch(2)))
+    assert not first.flags.writeable and first.base is not None  # the element's own memory
+
+
+@pytest.mark.parametrize("way", ["estoc.Session", "tf.function", "tf.compat.v1.Session", "estoc.Predictor"])
+def test_feeds_are_not_copied(way, tmp_path):
+    size = 64 * 2**20
+    found = run(f"""
+        import resource, numpy as np, estoc, estoc.tf as tf
+        array, way = np.ones({size // 4}, np.float32), {way!r}
+        if way == "estoc.Session":
+            graph = estoc.Graph()
+            x = graph.placeholder("x", estoc.float32, [None])
+            session, y = estoc.Session(graph), estoc.ops.reduce_max(x)
+            call = lambda value: session.run(y, {{x: value}})
+        elif way == "tf.function":
+            call = tf.function(lambda x: tf.reduce_max(x), input_signature=[tf.TensorSpec([None], tf.float32)])
+        elif way == "tf.compat.v1.Session":
+            with tf.Graph().as_default():
+                x = tf.compat.v1.placeholder(tf.float32, [None])
+                session, y = tf.compat.v1.Session(), tf.reduce_max(x)
+            call = lambda value: session.run(y, {{x: value}})
+        else:
+            module = tf.Module()
+            module.max = tf.function(lambda x: {{"y": tf.reduce_max(x)}}, input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+            tf.saved_model.save(module, {str(tmp_path)!r}, signatures=module.max)
+            predictor = estoc.Predictor({str(tmp_path)!r})
+            call = lambda value: predictor({{"x": value}})["y"]
+        call(array[:10])
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert float(call(array)) == 1
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """).stdout
+    assert int(found) * 1024 < size / 2, found
+
+
+def test_an_array_may_change_after_the_run_that_it_was_fed_to():
+    graph = estoc.Graph()
+    v, x = graph.variable("v", [3], initializer="zeros"), graph.placeholder("x", estoc.float32, [3])
+    with estoc.Session(graph) as session:
+        session.init()
+        fed = np.float32([1, 2, 3])
+        found = session.run([x, estoc.ops.identity(x), estoc.ops.reshape(x, [3, 1]), v.assign(x)], {x: fed})
+        fed[:] = 9
+        assert all(value.ravel().tolist() == [1, 2, 3] for value in found[:3]) and session.read("v").tolist() == [1, 2, 3]
+        session.write("v", fed)
+        fed[:] = 8
+        assert session.read("v").tolist() == [9, 9, 9]
+
+
 def test_arrays_go_with_their_dataset():
     array = np.zeros(1000, np.float32)
     seen = weakref.ref(array)

@@ -122,7 +122,7 @@ class World:
         return to_array(take_tensor(out[0]))
 
     def write(self, name: bytes, value: Any, dtype: DType) -> None:
-        check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, dtype)))
+        check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, dtype, copy=False)))
         if name not in self.apart:
             self.changed()
 

@@ -107,7 +107,7 @@ class Network:
         if session == NULL:
             return
         for variable, name in self._pairs() + self._slot_pairs():
-            check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes))))
+            check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes), copy=False)))
         self._version = self._world.version
 
     def give_back(self) -> None:

@@ -106,7 +106,7 @@ class _LoopSession(BaseSession):
 
     def _write(self, variable: _base.Variable, value: Any) -> None:
         name = text(lib.est_node_name(variable._c)).encode()
-        check(lib.est_session_write(self._c, name, to_tensor(value, variable.dtype)))
+        check(lib.est_session_write(self._c, name, to_tensor(value, variable.dtype, copy=False)))
 
     def _read(self, variable: _base.Variable) -> Any:
         out = ffi.new("est_tensor **")
