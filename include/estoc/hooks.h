@@ -17,14 +17,14 @@
  *         return EST_OK;
  *     }
  *
- * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get their
- * values; initialize of every hook; after_create_session; then for every run before_run, the run, after_run; at last end.
- * The checkpoint of step 0 is written in after_create_session: what initialize gives a variable is in it. A loop that has
- * to make a new session (after EST_ABORTED or EST_UNAVAILABLE) calls initialize and after_create_session again and
- * repeats the run; after eight new sessions without a new step it gives up. end is called when the input ended or a stop was requested, not
- * after an error. What a hook fails with ends the call with that code: also EST_OUT_OF_RANGE, though inputs end with it
- * (a prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken for the last row). A hook that has seen
- * enough calls est_loop_request_stop.
+ * The order: begin of every hook, in order, while the graph may still grow; the session is made and variables get
+ * their values; initialize of every hook; after_create_session; then for every run before_run, the run, after_run; at
+ * last end. The checkpoint of step 0 is written in after_create_session: what initialize gives a variable is in it. A
+ * loop that has to make a new session (after EST_ABORTED or EST_UNAVAILABLE) calls initialize and after_create_session
+ * again and repeats the run; after eight new sessions without a new step it gives up. end is called when the input
+ * ended or a stop was requested, not after an error. What a hook fails with ends the call with that code: also
+ * EST_OUT_OF_RANGE, though inputs end with it (a prediction makes EST_INVALID_ARGUMENT of it, so that it is not taken
+ * for the last row). A hook that has seen enough calls est_loop_request_stop.
  *
  * What a hook wants to see of the graph it names in begin (est_loop_fetch); it is computed only in runs for which the
  * hook says so in before_run (est_loop_want), so that a rare look costs nothing in between.

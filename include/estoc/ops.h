@@ -349,8 +349,7 @@ typedef struct est_words_options {
     est_i64s       ngrams;     /* for each number n all rows of n words with blanks between them; empty: the words */
 } est_words_options;
 
-#define EST_WORDS(...)                                                                                                 \
-    (&(const est_words_options){ .struct_size = EST_STRUCT_SIZE(est_words_options), __VA_ARGS__ })
+#define EST_WORDS(...) (&(const est_words_options){ .struct_size = EST_STRUCT_SIZE(est_words_options), __VA_ARGS__ })
 
 /* The words of texts [batch], a row for each. */
 EST_API est_ragged_node est_words(est_node x, const est_words_options *options);
