@@ -27,6 +27,7 @@
 #define EST_COLUMN_ROWS   4         /* of a thread at a time, whose loads are then under way together */
 #define EST_COLUMN_SIDE   4         /* weights of a block */
 #define EST_COLUMN_JOINED 8         /* chunks of a thread at a time */
+#define EST_COLUMN_STAGED 2048      /* terms or weights of the rows that a block takes at a time, at most */
 
 template <typename T> struct est_columns {
     T       *x;     /* [rows, cols] */
@@ -82,10 +83,11 @@ template <typename T> static inline __host__ __device__ unsigned est_column_chun
 
 /* What a block works on: this thread's columns, and the rows of its chunk. */
 typedef struct est_column_place {
-    int      lane, lines;
+    int      lane, line, lines;
     unsigned strip, chunk;
-    int      weight; /* the first of its side */
-    int64_t  j, first, end;
+    int      weight;     /* the first of its side */
+    int64_t  j;          /* the first column; there may be none */
+    int64_t  first, end; /* rows of the chunk */
 } est_column_place;
 
 template <typename T> static __device__ est_column_place est_find_column(const est_columns<T> &s, unsigned block)
@@ -99,9 +101,9 @@ template <typename T> static __device__ est_column_place est_find_column(const e
     p.strip  = block - p.chunk * strips;
     p.weight = (int)(p.strip % sides) * s.side;
     p.j      = (int64_t)(p.strip / sides) * est_column_width(s) + p.lane * (s.packed ? EST_PACK(T) : 1);
-    p.first  = p.chunk * s.chunk + (int)threadIdx.x / s.lanes;
-    p.end    = (p.chunk + 1) * s.chunk < s.rows ? (p.chunk + 1) * s.chunk : s.rows;
-    if (p.j >= s.cols) p.end = 0;
+    p.line   = (int)threadIdx.x / s.lanes;
+    p.first  = p.chunk * s.chunk;
+    p.end    = p.first + s.chunk < s.rows ? p.first + s.chunk : s.rows;
     return p;
 }
 
@@ -143,7 +145,7 @@ static __device__ void est_sum_own_columns(const est_columns<T> &s, const est_co
     typedef est_pack<T, N> pack;
     T                      sum[1][N] = {};
 
-    for (int64_t i = p.first; i < p.end; i += EST_COLUMN_ROWS * p.lines) {
+    for (int64_t i = p.first + p.line; i < p.end && p.j < s.cols; i += EST_COLUMN_ROWS * p.lines) {
         pack x[EST_COLUMN_ROWS], mask[EST_COLUMN_ROWS];
 
         for (int r = 0; r < EST_COLUMN_ROWS; r++) {
@@ -165,67 +167,56 @@ static __device__ void est_sum_own_columns(const est_columns<T> &s, const est_co
     est_keep_columns(s, p, sum);
 }
 
-#define EST_COLUMN_TERMS 4 /* of a product at a time */
-
-/* The terms from l on of the rows from i on. */
-template <typename T>
-static __device__ void est_load_terms(const est_columns<T> &s, const est_column_place &p, int64_t i, int l,
-                                      T (&a)[EST_COLUMN_ROWS][EST_COLUMN_TERMS])
+/* The rows of a matrix of few columns that all threads of the block need, `n` elements, in shared memory. */
+template <typename T> static __device__ void est_stage(const T *from, int64_t n, T *to)
 {
-    for (int r = 0; r < EST_COLUMN_ROWS; r++) {
-        int64_t row = i + r * p.lines;
+    T own[EST_COLUMN_STAGED / EST_BLOCK];
 
-        for (int t = 0; t < EST_COLUMN_TERMS; t++) a[r][t] = row < p.end && l + t < s.k ? s.a[row * s.k + l + t] : (T)0;
+    for (int k = 0; k < EST_COLUMN_STAGED / EST_BLOCK; k++) {
+        int i = (int)threadIdx.x + k * EST_BLOCK;
+
+        own[k] = i < n ? from[i] : (T)0;
     }
+    for (int k = 0; k < EST_COLUMN_STAGED / EST_BLOCK; k++) to[(int)threadIdx.x + k * EST_BLOCK] = own[k];
 }
 
 /* The same of a product of few terms, which is made on the way. */
 template <typename T, int N>
-static __device__ void est_sum_made_columns(const est_columns<T> &s, const est_column_place &p)
+static __device__ void est_sum_made_columns(const est_columns<T> &s, const est_column_place &p, T *staged)
 {
     typedef est_pack<T, N> pack;
     __shared__ pack        b[EST_NARROW][EST_COLUMN_STRIP / sizeof(pack)];
-    int                    width     = s.lanes * N;
-    T                      sum[1][N] = {}, next[EST_COLUMN_ROWS][EST_COLUMN_TERMS];
+    int                    width = s.lanes * N, at = (int)threadIdx.x & (width - 1);
+    int64_t                j         = p.j - p.lane * N + at;
+    T                      sum[1][N] = {};
 
-    static_assert(EST_NARROW % EST_COLUMN_TERMS == 0, "there is room for terms that are not there");
-    est_load_terms(s, p, p.first, 0, next); /* under way while b is read */
-    for (int i = (int)threadIdx.x; i < EST_NARROW * width; i += EST_BLOCK) {
-        int     l = i / width, at = i - l * width;
-        int64_t j = p.j - p.lane * N + at;
-
-        b[l][at / N].v[at % N] = l < s.k && j < s.cols ? s.b[l * s.next_b + j * s.col_b] : (T)0;
+    for (int l = (int)threadIdx.x / width; l < s.k; l += EST_BLOCK / width) {
+        b[l][at / N].v[at % N] = j < s.cols ? s.b[l * s.next_b + j * s.col_b] : (T)0;
     }
-    __syncthreads();
     for (int64_t i = p.first; i < p.end; i += EST_COLUMN_ROWS * p.lines) {
         pack x[EST_COLUMN_ROWS] = {}, mask[EST_COLUMN_ROWS];
 
         for (int r = 0; r < EST_COLUMN_ROWS && s.mask != NULL; r++) {
-            int64_t row = i + r * p.lines;
+            int64_t row = i + p.line + r * p.lines;
 
-            if (row < p.end) mask[r] = *(const pack *)(s.mask + row * s.cols + p.j);
+            if (row < p.end && p.j < s.cols) mask[r] = *(const pack *)(s.mask + row * s.cols + p.j);
         }
-        for (int l = 0; l < s.k; l += EST_COLUMN_TERMS) {
-            T a[EST_COLUMN_ROWS][EST_COLUMN_TERMS];
+        if (i > p.first) __syncthreads(); /* it has been used */
+        est_stage(s.a + i * s.k, (p.end - i) * s.k, staged);
+        __syncthreads();
+        for (int l = 0; l < s.k; l++) {
+            pack own = b[l][p.lane];
 
-            memcpy(a, next, sizeof a);
-            if (l + EST_COLUMN_TERMS < s.k) {
-                est_load_terms(s, p, i, l + EST_COLUMN_TERMS, next);
-            } else {
-                est_load_terms(s, p, i + EST_COLUMN_ROWS * p.lines, 0, next);
-            }
-            for (int t = 0; t < EST_COLUMN_TERMS; t++) {
-                pack own = b[l + t][p.lane];
+            for (int r = 0; r < EST_COLUMN_ROWS; r++) {
+                T a = staged[(p.line + r * p.lines) * s.k + l];
 
-                for (int r = 0; r < EST_COLUMN_ROWS; r++) {
-                    for (int e = 0; e < N; e++) x[r].v[e] += a[r][t] * own.v[e];
-                }
+                for (int e = 0; e < N; e++) x[r].v[e] += a * own.v[e];
             }
         }
         for (int r = 0; r < EST_COLUMN_ROWS; r++) {
-            int64_t row = i + r * p.lines;
+            int64_t row = i + p.line + r * p.lines;
 
-            if (row >= p.end) continue;
+            if (row >= p.end || p.j >= s.cols) continue;
             for (int e = 0; e < N; e++) {
                 if (s.mask != NULL && !(mask[r].v[e] > 0)) x[r].v[e] = 0;
                 sum[0][e] += x[r].v[e];
@@ -237,28 +228,28 @@ static __device__ void est_sum_made_columns(const est_columns<T> &s, const est_c
 }
 
 template <typename T, int N, int S>
-static __device__ void est_sum_weighted_columns(const est_columns<T> &s, const est_column_place &p)
+static __device__ void est_sum_weighted_columns(const est_columns<T> &s, const est_column_place &p, T *staged)
 {
     typedef est_pack<T, N> pack;
     T                      sum[S][N] = {};
 
     for (int64_t i = p.first; i < p.end; i += EST_COLUMN_ROWS * p.lines) {
-        pack x[EST_COLUMN_ROWS];
-        T    by[EST_COLUMN_ROWS][S];
+        pack x[EST_COLUMN_ROWS] = {};
 
         for (int r = 0; r < EST_COLUMN_ROWS; r++) {
-            int64_t row  = i + r * p.lines;
-            bool    live = row < p.end;
+            int64_t row = i + p.line + r * p.lines;
 
-            if (live) x[r] = *(const pack *)(s.x + row * s.cols + p.j);
-            for (int w = 0; w < S; w++) {
-                by[r][w] = live && p.weight + w < s.n ? s.by[row * s.n + p.weight + w] : (T)0;
-            }
+            if (row < p.end && p.j < s.cols) x[r] = *(const pack *)(s.x + row * s.cols + p.j);
         }
+        if (i > p.first) __syncthreads(); /* it has been used */
+        est_stage(s.by + i * s.n, (p.end - i) * s.n, staged);
+        __syncthreads();
         for (int r = 0; r < EST_COLUMN_ROWS; r++) {
-            if (i + r * p.lines >= p.end) continue;
+            if (i + p.line + r * p.lines >= p.end) continue;
             for (int w = 0; w < S; w++) {
-                for (int e = 0; e < N; e++) sum[w][e] += x[r].v[e] * by[r][w];
+                T by = p.weight + w < s.n ? staged[(p.line + r * p.lines) * s.n + p.weight + w] : (T)0;
+
+                for (int e = 0; e < N; e++) sum[w][e] += x[r].v[e] * by;
             }
         }
     }
@@ -266,16 +257,16 @@ static __device__ void est_sum_weighted_columns(const est_columns<T> &s, const e
 }
 
 template <typename T, int N>
-static __device__ void est_sum_some_columns(const est_columns<T> &s, const est_column_place &p)
+static __device__ void est_sum_some_columns(const est_columns<T> &s, const est_column_place &p, T *staged)
 {
     if (s.by == NULL && s.a == NULL) {
         est_sum_own_columns<T, N>(s, p);
     } else if (s.by == NULL) {
-        est_sum_made_columns<T, N>(s, p);
+        est_sum_made_columns<T, N>(s, p, staged);
     } else if (s.side == 1) {
-        est_sum_weighted_columns<T, N, 1>(s, p);
+        est_sum_weighted_columns<T, N, 1>(s, p, staged);
     } else {
-        est_sum_weighted_columns<T, N, EST_COLUMN_SIDE>(s, p);
+        est_sum_weighted_columns<T, N, EST_COLUMN_SIDE>(s, p, staged);
     }
 }
 
@@ -311,15 +302,16 @@ template <typename T>
 static __global__ void __launch_bounds__(EST_BLOCK, 2)
     est_sum_columns(const __grid_constant__ est_many<est_columns<T>> m)
 {
+    __shared__ T          staged[EST_COLUMN_STAGED];
     unsigned              block, chunks;
     int                   own = est_own_call(m, &block);
     const est_columns<T> &s   = m.call[own];
     est_column_place      p   = est_find_column(s, block);
 
     if (s.packed) {
-        est_sum_some_columns<T, EST_PACK(T)>(s, p);
+        est_sum_some_columns<T, EST_PACK(T)>(s, p, staged);
     } else {
-        est_sum_some_columns<T, 1>(s, p);
+        est_sum_some_columns<T, 1>(s, p, staged);
     }
     chunks = est_column_chunks(s);
     if (chunks > 1 && est_is_last_block(&s.counters[own * EST_BATCH_COUNTERS + (int)p.strip], chunks)) {
@@ -336,24 +328,28 @@ template <typename T> int est_columns_launch_many(const est_call *c, const est_c
         est_many_of(calls, n, [](const columns &s) { return est_column_strips(s) * est_column_chunks(s); }), EST_BLOCK);
 }
 
-/* Cuts the matrix: into narrow strips rather than into chunks, which cost a pass over their sums. */
+/* Cuts the matrix: into narrow strips rather than into chunks, which cost a pass over their sums; but not where each
+ * strip reads rows of terms or weights again. */
 template <typename T> void est_columns_cut(est_columns<T> *s)
 {
     int     width = s->packed ? EST_PACK(T) : 1, most = EST_COLUMN_STRIP / (width * (int)sizeof(T));
-    int     least = EST_COLUMN_SECTOR / (width * (int)sizeof(T));
-    int64_t lines;
-    bool    small = s->rows * s->cols * (int64_t)sizeof(T) <= EST_COLUMN_SMALL;
+    int     least = EST_COLUMN_SECTOR / (width * (int)sizeof(T)), with = s->a != NULL ? s->k : s->by != NULL ? s->n : 0;
+    bool    small = with <= 1 && s->rows * s->cols * (int64_t)sizeof(T) <= EST_COLUMN_SMALL;
+    int64_t pass; /* rows that a block takes at a time */
 
+    static_assert(EST_COLUMN_ROWS * EST_BLOCK <= EST_COLUMN_STAGED, "a weight a row");
     s->lanes = 1;
     while (s->lanes < most && s->lanes < EST_WARP && s->lanes * width < s->cols) s->lanes *= 2;
+    while (s->lanes < EST_WARP && EST_COLUMN_ROWS * EST_BLOCK / s->lanes * with > EST_COLUMN_STAGED) s->lanes *= 2;
     while (s->lanes > least && small && s->rows > EST_COLUMN_ROWS * EST_BLOCK / s->lanes &&
            est_column_strips(*s) < EST_COLUMN_STRIPS) {
         s->lanes /= 2;
     }
-    lines    = EST_BLOCK / s->lanes;
+    pass     = EST_COLUMN_ROWS * EST_BLOCK / s->lanes;
     s->chunk = s->rows;
-    if (s->rows <= 4 * EST_COLUMN_ROWS * lines || est_column_strips(*s) > EST_BATCH_COUNTERS) return;
-    s->chunk = 2 * EST_COLUMN_ROWS * lines > EST_COLUMN_CHUNK ? 2 * EST_COLUMN_ROWS * lines : EST_COLUMN_CHUNK;
+    if (s->rows <= (with > 1 ? 2 : 4) * pass || est_column_strips(*s) > EST_BATCH_COUNTERS) return;
+    s->chunk = with > 1 ? pass : 2 * pass;
+    if (s->chunk < EST_COLUMN_CHUNK) s->chunk = EST_COLUMN_CHUNK;
     while (est_column_strips(*s) * est_column_chunks(*s) > EST_COLUMN_BLOCKS && s->chunk < s->rows) s->chunk *= 2;
 }
 

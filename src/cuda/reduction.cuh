@@ -4,7 +4,7 @@
  *
  * The axes may be in memory of the device, where only kernels can look: every thread then finds out itself where the
  * elements of its result are. One result is made by a block, or by a thread where few elements go into each; a single
- * result of many elements by several blocks, whose parts a second kernel joins in order. All of that depends on shapes
+ * result of many elements by several blocks, whose parts the last one joins in order. All of that depends on shapes
  * alone. A reducer is a struct with
  *
  *     Total                                     what is accumulated
@@ -13,6 +13,7 @@
 #ifndef EST_CUDA_REDUCTION_CUH
 #define EST_CUDA_REDUCTION_CUH
 
+#include "cuda/last_block.cuh"
 #include "cuda/launchers.h"
 #include "cuda/reduce.cuh"
 
@@ -102,25 +103,29 @@ static __global__ void est_reduce_each(const T *x, T *y, est_shape shape, est_ax
     if (!BY_BLOCK || threadIdx.x == 0) y[i] = R::finish(total, length);
 }
 
-/* One result: parts first, then their sum. */
+/* One result of what all threads have; each block leaves a part, and the last one joins them. */
 template <typename R, typename T>
-static __global__ void est_reduce_parts(const T *x, typename R::Total *part, int64_t length, int64_t each)
+static __device__ void est_reduce_grid(typename R::Total own, typename R::Total *part, uint32_t *counter, T *y,
+                                       int64_t length)
+{
+    own = est_block_first(own, R::start(), est_join_of<R>());
+    if (threadIdx.x == 0) part[blockIdx.x] = own;
+    if (!est_is_last_block(counter, gridDim.x)) return;
+    own = R::start();
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) own = R::join(own, __ldcg(&part[i]));
+    own = est_block_first(own, R::start(), est_join_of<R>());
+    if (threadIdx.x == 0) *y = R::finish(own, length);
+}
+
+template <typename R, typename T, typename Y>
+static __global__ void est_reduce_parts(const T *x, typename R::Total *part, uint32_t *counter, Y *y, int64_t length,
+                                        int64_t each)
 {
     int64_t           first = (int64_t)blockIdx.x * each, end = first + each < length ? first + each : length;
     typename R::Total total = R::start();
 
     for (int64_t j = first + threadIdx.x; j < end; j += blockDim.x) total = R::add(total, x[j]);
-    total = est_block_first(total, R::start(), est_join_of<R>());
-    if (threadIdx.x == 0) part[blockIdx.x] = total;
-}
-
-template <typename R, typename T>
-static __global__ void est_reduce_last(const typename R::Total *part, int n, T *y, int64_t length)
-{
-    typename R::Total total = (int)threadIdx.x < n ? part[threadIdx.x] : R::start();
-
-    total = est_block_first(total, R::start(), est_join_of<R>());
-    if (threadIdx.x == 0) *y = R::finish(total, length);
+    est_reduce_grid<R>(total, part, counter, y, length);
 }
 
 /* One result that one block makes. */
@@ -141,27 +146,26 @@ template <typename R, typename T> static __global__ void est_reduce_none(const T
     if (i < results) y[i] = R::finish(R::add(R::start(), x[i]), 1);
 }
 
+/* One result of a long row, in the call's scratch of EST_REDUCE_PARTS totals. */
+template <typename R, typename T, typename Y> int est_reduce_long_launch(const est_call *c, const T *x, Y *y, int64_t n)
+{
+    int64_t each = (n + EST_REDUCE_PARTS - 1) / EST_REDUCE_PARTS;
+
+    if (each < 2048) each = 2048;
+    return est_launch(c, est_reduce_parts<R, T, Y>, dim3(n > 0 ? est_blocks(n, each) : 1), EST_BLOCK, x,
+                      (typename R::Total *)c->scratch, c->counters, y, n, each);
+}
+
 #define EST_REDUCE_LONG 8192 /* elements of one result that are worth several blocks */
 #define EST_REDUCE_ROW  128  /* elements that are worth a block */
 
 template <typename R, typename T>
 int est_reduce_launch(const est_call *c, const est_view *x, est_view *y, est_axes axes)
 {
-    typedef typename R::Total Total;
-
     int64_t results = y->count, length = results > 0 ? x->count / results : 0;
 
     if (results == 1 && length > EST_REDUCE_LONG) {
-        int64_t each = (length + EST_REDUCE_PARTS - 1) / EST_REDUCE_PARTS;
-        int     n, error;
-
-        if (each < 2048) each = 2048;
-        n     = (int)est_blocks(length, each);
-        error = est_launch(c, est_reduce_parts<R, T>, dim3((unsigned)n), EST_BLOCK, est_data<T>(x), (Total *)c->scratch,
-                           length, each);
-        if (error != 0) return error;
-        return est_launch(c, est_reduce_last<R, T>, dim3(1), EST_REDUCE_PARTS, (const Total *)c->scratch, n,
-                          est_data<T>(y), length);
+        return est_reduce_long_launch<R>(c, est_data<T>(x), est_data<T>(y), length);
     }
     if (results == 1 && length > 1) {
         return est_launch(c, est_reduce_one<R, T>, dim3(1), 1024, est_data<T>(x), est_data<T>(y), length);
@@ -208,6 +212,13 @@ template <typename T> struct est_reduce_sum {
     static __device__ T finish(Total t, int64_t)
     {
         return (T)t;
+    }
+};
+
+template <typename T> struct est_reduce_mean : est_reduce_sum<T> {
+    static __device__ T finish(double t, int64_t count)
+    {
+        return (T)(t / (double)count);
     }
 };
 

@@ -5,13 +5,6 @@
 
 #include "cuda/reduction.cuh"
 
-template <typename T> struct mean : est_reduce_sum<T> {
-    static __device__ T finish(double t, int64_t count)
-    {
-        return (T)(t / (double)count);
-    }
-};
-
 /* The least number of a type. */
 template <typename T> static __device__ T lowest();
 template <> __device__ float              lowest<float>()
@@ -138,7 +131,8 @@ NUMBERS(reduce_prod, product, uint32_t, uint64_t)
 
 EST_DEFINE_LAUNCHER(reduce_mean)
 {
-    return c->in[0]->dtype == EST_F32 ? launch<mean<float>, float>(c) : launch<mean<double>, double>(c);
+    return c->in[0]->dtype == EST_F32 ? launch<est_reduce_mean<float>, float>(c)
+                                      : launch<est_reduce_mean<double>, double>(c);
 }
 
 EST_DEFINE_LAUNCHER(reduce_all)

@@ -8,6 +8,7 @@
 #include "cuda/launchers.h"
 #include "kernels/parallel.h"
 #include "kernels/vmath.h"
+#include "ops/loss_total.h"
 #include "ops/ops.h"
 
 #define ELEMENT_NS 2.0
@@ -77,12 +78,13 @@ const est_op est_op_sigmoid_xent = {
 
 /* --- with the gradient towards the logits ------------------------------------------------------------------------- */
 
-/* EstSigmoidXentAndGrad: dlogits = (sigmoid(x) - z) dy, where dy is the gradient of the sum of the losses, or of their
- * mean. Made only by runtime/fuse.c, for devices that run by themselves. */
+/* EstSigmoidXentAndGrad: total = the sum of the losses, or their mean, and dlogits = (sigmoid(x) - z) dy, where dy is
+ * the gradient of that. Made only by runtime/fuse.c, for devices that run by themselves. */
 static est_status both_infer(est_infer *c)
 {
     EST_TRY(sigmoid_xent_infer(c));
     c->out[1] = c->out[0];
+    c->out[2] = EST_SHAPE_SCALAR;
     return EST_OK;
 }
 
@@ -110,6 +112,7 @@ static est_status both_cpu(est_call *c)
     double share = c->param[0].i != 0 && c->out[0].count > 0 ? 1 / (double)c->out[0].count : 1;
 
     EST_TRY(sigmoid_xent_cpu(c));
+    est_loss_total(&c->out[0], c->param[0].i != 0, &c->out[2]);
     if (c->out[1].dtype == EST_F32) {
         gradient_float(c, share);
     } else {
@@ -120,11 +123,12 @@ static est_status both_cpu(est_call *c)
 
 const est_op est_op_sigmoid_xent_and_grad = {
     .name      = "EstSigmoidXentAndGrad",
-    .signature = "logits: T, labels: T, dy: T -> loss: T, dlogits: T; mean: bool; T: {float32, float64}",
+    .signature = "logits: T, labels: T, dy: T -> loss: T, dlogits: T, total: T; mean: bool; T: {float32, float64}",
     .infer     = both_infer,
     .cpu       = EST_KERNELS({ .run = both_cpu, .prepare = both_prepare }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(sigmoid_xent_and_grad), .prepare = both_prepare }),
-    .planned   = true,
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(sigmoid_xent_and_grad), .prepare = both_prepare, .scratch = est_loss_cuda_scratch }),
+    .planned = true,
 };
 
 est_node est_sigmoid_xent(est_node logits, est_node labels)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cuda/loops.cuh"
+#include "cuda/reduction.cuh"
 
 struct sigmoid_xent_of {
     template <typename T> __device__ T operator()(T x, T z) const
@@ -18,25 +19,31 @@ EST_DEFINE_LAUNCHER(sigmoid_xent)
                                       : est_map2_launch<double, double>(c, sigmoid_xent_of());
 }
 
-/* Sigmoid as elementwise.cu has it. */
-template <typename T>
-static __global__ void sigmoid_xent_both(const T *x, const T *z, const T *dy, T *loss, T *back, int64_t count, T share)
+/* Sigmoid as elementwise.cu has it. R makes the total. */
+template <typename R, typename T>
+static __global__ void sigmoid_xent_both(const T *x, const T *z, const T *dy, T *loss, T *back, int64_t count, T share,
+                                         T *total, double *part, uint32_t *counter)
 {
-    int64_t i = est_thread();
+    int64_t i   = est_thread();
+    T       own = 0;
 
-    if (i >= count) return;
-    loss[i] = sigmoid_xent_of()(x[i], z[i]);
-    back[i] = *dy * share * (1 / (1 + exp(-x[i])) - z[i]);
+    if (i < count) {
+        loss[i] = own = sigmoid_xent_of()(x[i], z[i]);
+        back[i]       = *dy * share * (1 / (1 + exp(-x[i])) - z[i]);
+    }
+    est_reduce_grid<R>((double)own, part, counter, total, count);
 }
 
 template <typename T> static int launch_both(const est_call *c)
 {
     int64_t count = c->out[0].count;
-    T       share = c->param[0].i != 0 && count > 0 ? (T)(1 / (double)count) : (T)1;
+    bool    mean  = c->param[0].i != 0;
+    T       share = mean && count > 0 ? (T)(1 / (double)count) : (T)1;
 
-    return est_launch(c, sigmoid_xent_both<T>, dim3(est_blocks(count)), EST_BLOCK, est_data<T>(c->in[0]),
-                      est_data<T>(c->in[1]), est_data<T>(c->in[2]), est_data<T>(&c->out[0]), est_data<T>(&c->out[1]),
-                      count, share);
+    return est_launch(c, mean ? sigmoid_xent_both<est_reduce_mean<T>, T> : sigmoid_xent_both<est_reduce_sum<T>, T>,
+                      dim3(count > 0 ? est_blocks(count) : 1), EST_BLOCK, est_data<T>(c->in[0]), est_data<T>(c->in[1]),
+                      est_data<T>(c->in[2]), est_data<T>(&c->out[0]), est_data<T>(&c->out[1]), count, share,
+                      est_data<T>(&c->out[2]), (double *)c->scratch, c->counters);
 }
 
 EST_DEFINE_LAUNCHER(sigmoid_xent_and_grad)

@@ -7,6 +7,7 @@
 
 #include "cuda/launchers.h"
 #include "kernels/softmax_rows.h"
+#include "ops/loss_total.h"
 #include "ops/ops.h"
 
 static est_status sparse_xent_infer(est_infer *c)
@@ -97,8 +98,15 @@ const est_op est_op_sparse_softmax_xent = {
 
 /* --- with the gradient towards the logits ------------------------------------------------------------------------- */
 
-/* EstSparseXentAndGrad: dlogits = backprop * dy, where dy is the gradient of the sum of the losses, or of their mean.
- * Made only by runtime/fuse.c, for devices that run by themselves. */
+/* EstSparseXentAndGrad: total = the sum of the losses, or their mean, and dlogits = backprop * dy, where dy is the
+ * gradient of that. Made only by runtime/fuse.c, for devices that run by themselves. */
+static est_status both_infer(est_infer *c)
+{
+    EST_TRY(sparse_xent_infer(c));
+    c->out[2] = EST_SHAPE_SCALAR;
+    return EST_OK;
+}
+
 static est_status both_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "mean");
@@ -111,6 +119,7 @@ static est_status both_cpu(est_call *c)
     double  share = c->param[0].i != 0 && rows > 0 ? 1 / (double)rows : 1;
 
     EST_TRY(sparse_xent_cpu(c));
+    est_loss_total(&c->out[0], c->param[0].i != 0, &c->out[2]);
     for (int64_t i = 0; i < c->out[1].count; i++) {
         if (c->out[1].dtype == EST_F32) {
             ((float *)c->out[1].data)[i] *= *(const float *)c->in[2]->data * (float)share;
@@ -123,12 +132,15 @@ static est_status both_cpu(est_call *c)
 
 const est_op est_op_sparse_xent_and_grad = {
     .name      = "EstSparseXentAndGrad",
-    .signature = "features: T, labels: Tlabels, dy: T -> loss: T, dlogits: T; mean: bool; T: {float32, float64}; "
-                 "Tlabels: {int32, int64} = int64",
-    .infer     = sparse_xent_infer,
+    .signature = "features: T, labels: Tlabels, dy: T -> loss: T, dlogits: T, total: T; mean: bool; "
+                 "T: {float32, float64}; Tlabels: {int32, int64} = int64",
+    .infer     = both_infer,
     .cpu       = EST_KERNELS({ .run = both_cpu, .prepare = both_prepare }),
-    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(sparse_xent_and_grad), .prepare = both_prepare, .fail = not_a_class }),
-    .planned = true,
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(sparse_xent_and_grad),
+                               .prepare = both_prepare,
+                               .scratch = est_loss_cuda_scratch,
+                               .fail    = not_a_class }),
+    .planned   = true,
 };
 
 /* The op takes a matrix and a vector; other ranks are flattened and the losses brought back. */

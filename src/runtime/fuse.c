@@ -14,7 +14,7 @@
  * On devices that run by themselves, where each pass over memory is a launch:
  *
  *   EstMatMulReluGrad, BiasAddGrad             -> EstMatMulReluBiasGrad       one pass for the mask and the sums
- *   a loss and the gradient of its mean        -> EstSparseXentAndGrad, EstSigmoidXentAndGrad
+ *   a loss, its mean and the gradient of that  -> EstSparseXentAndGrad, EstSigmoidXentAndGrad
  *   ResourceGather and others, ConcatV2        -> EstGatherConcat             rows are copied once; with columns of
  *                                                                             zeros where that makes them even
  *   EstConcatGrad, EstDedup                    -> EstDedupSlice
@@ -358,18 +358,35 @@ static const est_node_def *spread_losses(const est_fuser *f, const est_node_def 
                : NULL;
 }
 
-/* Puts a loss with its gradient where the loss and the last step of the gradient stood. */
+/* The sum or mean of all losses; NULL when nobody asks for it. */
+static const est_node_def *total_of(const est_fuser *f, const est_node_def *loss, bool mean)
+{
+    for (int32_t i = 0; i < f->uses.n[loss->id]; i++) {
+        int32_t             id = f->uses.user[f->uses.first[loss->id] + i];
+        const est_node_def *n  = id >= 0 ? est_fuse_node(f, id) : NULL;
+
+        if (n != NULL && n->op == (mean ? &est_op_reduce_mean : &est_op_reduce_sum) && n->shape[0].rank == 0 &&
+            n->n_control == 0 && est_fuse_same_edge(n->in[0], (est_edge){ loss->id, 0 })) {
+            return n;
+        }
+    }
+    return NULL;
+}
+
+/* Puts a loss with its total and gradient where the loss, the total and the last step of the gradient stood. */
 static bool replace_loss(est_fuser *f, const est_op *op, const est_node_def *loss, const est_node_def *spread,
                          const est_node_def *gradient)
 {
-    est_node fresh = est_build(
-        f->g, op,
-        EST_NODES(est_fuse_edge(f, loss->in[0]), est_fuse_edge(f, loss->in[1]), est_fuse_edge(f, spread->in[0])),
-        EST_ATTRS(est_fuse_copy_bool(spread, "mean")));
+    const est_node_def *total = total_of(f, loss, est_node_bool(spread, "mean"));
+    est_node            fresh = est_build(
+                   f->g, op,
+                   EST_NODES(est_fuse_edge(f, loss->in[0]), est_fuse_edge(f, loss->in[1]), est_fuse_edge(f, spread->in[0])),
+                   EST_ATTRS(est_fuse_copy_bool(spread, "mean")));
 
     if (fresh.id >= 0) est_fuse_node(f, fresh.id)->stands_for = loss->op;
     return est_fuse_stand_in(f, fresh, 0, loss) &&
-           est_fuse_replace(f, (est_edge){ gradient->id, 0 }, (est_edge){ fresh.id, 1 });
+           est_fuse_replace(f, (est_edge){ gradient->id, 0 }, (est_edge){ fresh.id, 1 }) &&
+           (total == NULL || est_fuse_replace(f, (est_edge){ total->id, 0 }, (est_edge){ fresh.id, 2 }));
 }
 
 /* backprop * expand_dims(spread) */

@@ -15,10 +15,13 @@ static void sigmoid_xent_ref(est_ref *r)
 
 static void and_grad_ref(est_ref *r)
 {
-    int64_t n  = est_shape_count(&r->in_shape[0]);
-    double  dy = r->in[2][0] / (est_node_bool(r->node, "mean") ? (double)n : 1);
+    int64_t n     = est_shape_count(&r->in_shape[0]);
+    double  share = est_node_bool(r->node, "mean") ? (double)n : 1, dy = r->in[2][0] / share;
 
     sigmoid_xent_ref(r);
+    r->out[2][0] = 0;
+    for (int64_t i = 0; i < n; i++) r->out[2][0] += r->out[0][i];
+    r->out[2][0] /= share; /* NaN is the mean of none */
     for (int64_t i = 0; i < n; i++) r->out[1][i] = dy * (1 / (1 + exp(-r->in[0][i])) - r->in[1][i]);
 }
 

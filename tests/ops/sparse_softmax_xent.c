@@ -23,9 +23,12 @@ static void sparse_xent_ref(est_ref *r)
 static void and_grad_ref(est_ref *r)
 {
     int64_t rows = r->in_shape[0].dim[0], cols = r->in_shape[0].dim[1];
-    double  dy = r->in[2][0] / (est_node_bool(r->node, "mean") ? (double)rows : 1);
+    double  share = est_node_bool(r->node, "mean") ? (double)rows : 1, dy = r->in[2][0] / share;
 
     sparse_xent_ref(r);
+    r->out[2][0] = 0;
+    for (int64_t i = 0; i < rows; i++) r->out[2][0] += r->out[0][i];
+    r->out[2][0] /= share; /* NaN is the mean of none */
     for (int64_t i = 0; i < rows * cols; i++) r->out[1][i] *= dy;
 }
 
@@ -72,6 +75,7 @@ int main(int argc, char **argv)
         { OP, { IN(2, 3), LABELS(EST_I64, 3, 3) }, .fails = EST_INVALID_ARGUMENT, .says = "[3]" },
         { AND_GRAD(true), .in = { IN(64, 10), LABELS(EST_I32, 64, 10), DY } },
         { AND_GRAD(false), .in = { IN(7, 33), LABELS(EST_I64, 7, 33), DY } },
+        { AND_GRAD(true), .in = { IN(301, 10), LABELS(EST_I32, 301, 10), DY } },
         { AND_GRAD(true), .in = { IN(0, 3), LABELS(EST_I64, 0, 3), DY } },
         { AND_GRAD(true), .in = { IN(3, 3), { .shape = EST_SHAPE(3), .dtype = EST_I64, .values = too_high }, DY },
           .fails = EST_INVALID_ARGUMENT, .says = "label 3 of row 2" },
