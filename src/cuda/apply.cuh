@@ -8,12 +8,16 @@
  *
  * Scalar inputs are read by the kernel: a learning rate may change from step to step. Nothing is written after a
  * failure. Rows of a sparse gradient are distinct but for padding (est_is_pad); that they exist is checked by a kernel of
- * its own before any is written. Updates of several variables are one launch (cuda/batch.cuh). */
+ * its own before any is written. Updates of several variables are one launch (cuda/batch.cuh).
+ *
+ * An update that sums rows of the same index itself goes along its sorted indices (cuda/sorted_rows.cuh): whoever stands
+ * at the first of a run adds its rows up and moves the row of the variable, so that the sums are never in memory. Rows
+ * that do not exist are the last of what is sorted, where every block looks before it writes. */
 #ifndef EST_CUDA_APPLY_CUH
 #define EST_CUDA_APPLY_CUH
 
 #include "cuda/batch.cuh"
-#include "cuda/loops.cuh"
+#include "cuda/sorted_rows.cuh"
 #include "kernels/apply.h"
 
 template <typename T> struct est_apply_args {
@@ -27,6 +31,8 @@ template <typename T> struct est_apply_args {
     est_reporter reporter;
     int8_t       n_in;
     bool         option, wide, packed; /* packed: four elements at a time */
+
+    est_sorted_rows<T> sums; /* of an update that sums: its gradient; else without a key */
 };
 
 /* Where it goes in est_error_word.place: rows from 0 up, scalars below. */
@@ -50,39 +56,44 @@ template <typename T> static __global__ void est_check_rows(const __grid_constan
     if ((row < 0 || row >= a.rows) && !est_is_pad(row, a.wide)) est_report(a.reporter, i, row, 0);
 }
 
-/* Four elements that lie side by side in the gradient and in the variable. */
-template <typename T> struct est_apply_four {
-    typedef est_pack<T, EST_APPLY_EACH> four;
+/* Elements that lie side by side in the gradient and in the variable. */
+template <typename T, int N> struct est_apply_piece {
+    typedef est_pack<T, N> pack;
 
-    four    w, s1, s2, s3, g;
+    pack    w, s1, s2, s3, g;
     int64_t at; /* in the variable; below 0: none */
 
-    __device__ void load(const est_apply_args<T> &a, int64_t i)
+    __device__ void load(const est_apply_args<T> &a, int64_t from)
     {
-        at = i;
-        if (a.indices != NULL) {
-            int64_t r = est_divide(i, a.cols), row = est_index_at(a.indices, a.wide, r);
-
-            at = row >= 0 && row < a.rows ? row * a.cols + i - r * a.cols : -1;
-        }
+        at = from;
         if (at < 0) return;
-        w = *(four *)(a.w + at);
-        g = *(const four *)(a.g + i);
-        if (a.s1 != NULL) s1 = *(four *)(a.s1 + at);
-        if (a.s2 != NULL) s2 = *(four *)(a.s2 + at);
-        if (a.s3 != NULL) s3 = *(four *)(a.s3 + at);
+        w = est_load<T, N>(a.w + at);
+        if (a.s1 != NULL) s1 = est_load<T, N>(a.s1 + at);
+        if (a.s2 != NULL) s2 = est_load<T, N>(a.s2 + at);
+        if (a.s3 != NULL) s3 = est_load<T, N>(a.s3 + at);
     }
 
     template <typename Rule> __device__ void step_and_store(const est_apply_args<T> &a, const T *k)
     {
         if (at < 0) return;
-        for (int e = 0; e < EST_APPLY_EACH; e++) Rule::step(w.v, s1.v, s2.v, s3.v, g.v, e, k);
-        *(four *)(a.w + at) = w;
-        if (a.s1 != NULL) *(four *)(a.s1 + at) = s1;
-        if (a.s2 != NULL) *(four *)(a.s2 + at) = s2;
-        if (a.s3 != NULL) *(four *)(a.s3 + at) = s3;
+        for (int e = 0; e < N; e++) Rule::step(w.v, s1.v, s2.v, s3.v, g.v, e, k);
+        *(pack *)(a.w + at) = w;
+        if (a.s1 != NULL) *(pack *)(a.s1 + at) = s1;
+        if (a.s2 != NULL) *(pack *)(a.s2 + at) = s2;
+        if (a.s3 != NULL) *(pack *)(a.s3 + at) = s3;
     }
 };
+
+/* Where element i of the gradient goes; below 0: nowhere. */
+template <typename T> static inline __device__ int64_t est_apply_at(const est_apply_args<T> &a, int64_t i)
+{
+    int64_t r, row;
+
+    if (a.indices == NULL) return i;
+    r   = est_divide(i, a.cols);
+    row = est_index_at(a.indices, a.wide, r);
+    return row >= 0 && row < a.rows ? row * a.cols + i - r * a.cols : -1;
+}
 
 /* The scalars of a rule; false: one of them is out of its range, which is reported, or something has failed before. */
 template <typename Rule, typename T>
@@ -108,15 +119,18 @@ static inline __device__ bool est_apply_scalars(const est_apply_args<T> &a, bool
 template <typename Rule, typename T>
 static __global__ void est_apply_kernel(const __grid_constant__ est_many<est_apply_args<T>> m)
 {
-    __shared__ T             k[EST_APPLY_SCALARS];
-    __shared__ bool          fine;
-    unsigned                 block;
-    const est_apply_args<T> &a     = m.call[est_own_call(m, &block)];
-    int64_t                  i     = ((int64_t)block * blockDim.x + threadIdx.x) * est_apply_each(a);
-    est_apply_four<T>        four  = {};
-    bool                     whole = a.packed && i + EST_APPLY_EACH <= a.count; /* a row has a multiple of four */
+    __shared__ T                       k[EST_APPLY_SCALARS];
+    __shared__ bool                    fine;
+    unsigned                           block;
+    const est_apply_args<T>           &a     = m.call[est_own_call(m, &block)];
+    int64_t                            i     = ((int64_t)block * blockDim.x + threadIdx.x) * est_apply_each(a);
+    est_apply_piece<T, EST_APPLY_EACH> four  = {};
+    bool                               whole = a.packed && i + EST_APPLY_EACH <= a.count; /* rows have a multiple */
 
-    if (whole) four.load(a, i);
+    if (whole) {
+        four.load(a, est_apply_at(a, i));
+        four.g = est_load<T, EST_APPLY_EACH>(a.g + i);
+    }
     if (threadIdx.x == 0) fine = est_apply_scalars<Rule>(a, block == 0, k);
     __syncthreads();
     if (i >= a.count || !fine) return;
@@ -125,16 +139,102 @@ static __global__ void est_apply_kernel(const __grid_constant__ est_many<est_app
         return;
     }
     for (int e = 0; e < est_apply_each(a) && i < a.count; e++, i++) {
-        int64_t at = i;
+        int64_t at = est_apply_at(a, i);
 
-        if (a.indices != NULL) {
-            int64_t r = est_divide(i, a.cols), row = est_index_at(a.indices, a.wide, r);
-
-            if (est_is_pad(row, a.wide)) continue;
-            at = row * a.cols + i - r * a.cols;
-        }
-        Rule::step(a.w, a.s1, a.s2, a.s3, a.g + (i - at), at, k); /* so that one index does for all */
+        if (at >= 0) Rule::step(a.w, a.s1, a.s2, a.s3, a.g + (i - at), at, k); /* so that one index does for all */
     }
+}
+
+/* --- updates that sum --------------------------------------------------------------------------------------------- */
+
+/* Whether all rows exist; the first in the list that does not is reported by one block. */
+template <typename T> static inline __device__ bool est_apply_rows_exist(const est_apply_args<T> &a, bool reports)
+{
+    const est_sorted_rows<T> &r    = a.sums;
+    int64_t                   last = r.n - 1;
+
+    if (est_sorted_row(r.key[last]) == EST_ID_DROPPED) last = est_find_id(r, 0, EST_ID_DROPPED) - 1;
+    if (last < 0 || est_sorted_row(r.key[last]) < (uint64_t)a.rows) return true;
+    for (int64_t i = 0; i < r.n && reports; i++) {
+        int64_t row = est_index_at(a.indices, a.wide, i);
+
+        if ((row >= 0 && row < a.rows) || est_is_pad(row, a.wide)) continue;
+        est_report(a.reporter, i, row, 0);
+        break;
+    }
+    return false;
+}
+
+/* Groups of lanes stand at sorted places; those at the first of a run move its row. */
+template <typename Rule, typename T, int N>
+static __device__ void est_apply_runs(const est_apply_args<T> &a, unsigned block, T *k, bool *fine)
+{
+    __shared__ int64_t        starts[EST_BLOCK]; /* of long runs, by group; -1: none */
+    __shared__ unsigned       any;
+    const est_sorted_rows<T> &r     = a.sums;
+    int                       lanes = est_row_lanes(r.cols, N), groups = EST_BLOCK / lanes;
+    int                       group = (int)threadIdx.x / lanes, lane = (int)threadIdx.x % lanes;
+    int64_t                   s = (int64_t)block * groups + group, end = s, row = -1;
+    bool                      first = s < r.n && est_run_begins(r, s), is_long = first && est_run_is_long(r, s);
+    est_apply_piece<T, N>     piece = {};
+
+    if (threadIdx.x == 0) any = 0;
+    if (lane == 0) starts[group] = is_long ? s : -1;
+    piece.at = -1;
+    if (first && !is_long) {
+        row = (int64_t)est_sorted_row(r.key[s]);
+        if (row >= a.rows) row = -1; /* nothing is written then */
+        if (row >= 0 && lane * N < r.cols) piece.load(a, row * a.cols + lane * N);
+        end = est_run_end(r, s);
+        if (piece.at >= 0) piece.g = est_sum_places<T, N>(r, s, end, lane * N);
+    }
+    __syncthreads();
+    if (is_long && lane == 0) atomicExch(&any, 1u);
+    if (threadIdx.x == 0) *fine = est_apply_scalars<Rule>(a, block == 0, k) && est_apply_rows_exist(a, block == 0);
+    __syncthreads();
+    if (!*fine) return;
+    piece.template step_and_store<Rule>(a, k);
+    for (int c = (lane + lanes) * N; row >= 0 && c < r.cols; c += lanes * N) {
+        piece.load(a, row * a.cols + c);
+        piece.g = est_sum_places<T, N>(r, s, end, c);
+        piece.template step_and_store<Rule>(a, k);
+    }
+    if (any == 0) return;
+    est_sum_long<T, N>(r, starts, [&a, k](int64_t at, int c, const est_pack<T, N> &sum) {
+        est_apply_piece<T, N> whole = {};
+
+        whole.load(a, (int64_t)est_sorted_row(a.sums.key[at]) * a.cols + c);
+        whole.g = sum;
+        whole.template step_and_store<Rule>(a, k);
+    });
+}
+
+template <typename Rule, typename T>
+static __global__ void est_apply_sums(const __grid_constant__ est_many<est_apply_args<T>> m)
+{
+    __shared__ T             k[EST_APPLY_SCALARS];
+    __shared__ bool          fine;
+    unsigned                 block;
+    const est_apply_args<T> &a = m.call[est_own_call(m, &block)];
+
+    if (a.packed) {
+        est_apply_runs<Rule, T, EST_APPLY_EACH>(a, block, k, &fine);
+    } else {
+        est_apply_runs<Rule, T, 1>(a, block, k, &fine);
+    }
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+template <typename Rule, typename T> int est_apply_launch_sums(const est_call *c, const est_apply_args<T> *calls, int n)
+{
+    return est_launch_many(c, est_apply_sums<Rule, T>,
+                           est_many_of(calls, n,
+                                       [](const est_apply_args<T> &a) {
+                                           return est_blocks(a.sums.n,
+                                                             EST_BLOCK / est_row_lanes(a.sums.cols, est_apply_each(a)));
+                                       }),
+                           EST_BLOCK);
 }
 
 template <typename Rule, typename T> int est_apply_launch_many(const est_call *c, const est_apply_args<T> *calls, int n)
@@ -161,7 +261,7 @@ template <typename T> est_apply_args<T> est_apply_args_of(const est_call *c)
 
     for (int i = 0; i < n_vars; i++) vars[i] = est_data<T>(&est_call_variable(c, i)->value);
     for (int i = n_vars; i < c->n_in; i++) {
-        if (i != takes->gradient && i != takes->indices) a.in[a.n_in++] = est_data<T>(c->in[i]);
+        if (i != takes->gradient && i != takes->indices && i != takes->sorted) a.in[a.n_in++] = est_data<T>(c->in[i]);
     }
     a.w        = vars[0];
     a.s1       = vars[1];
@@ -177,14 +277,26 @@ template <typename T> est_apply_args<T> est_apply_args_of(const est_call *c)
         a.indices = c->in[takes->indices]->data;
         a.wide    = c->in[takes->indices]->dtype == EST_I64;
     }
+    if (takes->sorted != 0) {
+        a.g += c->param[EST_APPLY_COLUMN].i;
+        a.sums.key  = est_data<uint64_t>(c->in[takes->sorted]);
+        a.sums.dy   = a.g;
+        a.sums.step = est_row_size(grad);
+        a.sums.n    = c->in[takes->sorted]->count;
+        a.sums.cols = (int)a.cols;
+    }
     a.packed = sizeof(T) == 4 && est_aligned(a.w) && est_aligned(a.s1) && est_aligned(a.s2) && est_aligned(a.s3) &&
-               est_aligned(a.g) && (a.indices == NULL || a.cols % EST_APPLY_EACH == 0);
+               est_aligned(a.g) && (a.indices == NULL || a.cols % EST_APPLY_EACH == 0) &&
+               a.sums.step % EST_APPLY_EACH == 0;
     return a;
 }
 
 template <typename Rule, typename T> int est_apply_launch_as(const est_call *c)
 {
-    return est_batch_add(c, est_apply_launch_many<Rule, T>, est_apply_args_of<T>(c));
+    est_apply_args<T> a = est_apply_args_of<T>(c);
+
+    return a.sums.key != NULL ? est_batch_add(c, est_apply_launch_sums<Rule, T>, a)
+                              : est_batch_add(c, est_apply_launch_many<Rule, T>, a);
 }
 
 template <typename Rule> int est_apply_launch(const est_call *c)

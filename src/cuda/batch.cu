@@ -27,7 +27,7 @@ int est_batch_flush(void)
     return run(&c, b->launch, b->args, b->n);
 }
 
-static bool add(est_touched *t, const est_view *view, bool written)
+bool est_touch(est_touched *t, const est_view *view, bool written)
 {
     uintptr_t begin = (uintptr_t)view->data;
     size_t    bytes = (size_t)view->count * est_element_bytes(view->dtype);
@@ -42,13 +42,13 @@ bool est_touched_by(const est_call *c, size_t scratch_bytes, est_touched *out)
 {
     bool ok = true;
 
-    out->n = 0;
+    *out = est_touched{};
     for (int i = 0; i < c->n_in && ok; i++) {
         bool written = i < 32 && (c->node->op->writes >> i & 1u) != 0;
 
-        ok = add(out, c->in[i]->dtype == EST_RESOURCE ? &est_call_variable(c, i)->value : c->in[i], written);
+        ok = est_touch(out, c->in[i]->dtype == EST_RESOURCE ? &est_call_variable(c, i)->value : c->in[i], written);
     }
-    for (int i = 0; i < c->n_out && ok; i++) ok = add(out, &c->out[i], true);
+    for (int i = 0; i < c->n_out && ok; i++) ok = est_touch(out, &c->out[i], true);
     if (ok && scratch_bytes > 0 && out->n < EST_BATCH_SPANS) {
         uintptr_t begin     = (uintptr_t)c->scratch;
         out->span[out->n++] = est_span{ begin, begin + scratch_bytes, true };
@@ -59,6 +59,7 @@ bool est_touched_by(const est_call *c, size_t scratch_bytes, est_touched *out)
 
 static bool clashes(const est_touched *a, const est_touched *b)
 {
+    if (a->owner != NULL && a->owner == b->owner) return false;
     for (int i = 0; i < a->n; i++) {
         for (int k = 0; k < b->n; k++) {
             const est_span *x = &a->span[i], *y = &b->span[k];

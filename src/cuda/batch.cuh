@@ -23,9 +23,13 @@ typedef struct est_span {
 } est_span;
 
 typedef struct est_touched {
-    int      n;
-    est_span span[EST_BATCH_SPANS];
+    int         n;
+    const void *owner; /* those of one owner do not clash: parts of a call that write beside each other; NULL: none */
+    est_span    span[EST_BATCH_SPANS];
 } est_touched;
+
+/* Adds the memory of a view; false: it has no place. */
+bool est_touch(est_touched *t, const est_view *view, bool written);
 
 /* Everything the call's views say; scratch_bytes of its scratch. false: too many to say. */
 bool est_touched_by(const est_call *c, size_t scratch_bytes, est_touched *out);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "cuda/both.h"
+#include "base/both.h"
 
 /* To the nearest, ties to even. A NaN stays one, and what is too large becomes infinite. */
 EST_BOTH float est_to_bfloat16(float x)

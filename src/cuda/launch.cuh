@@ -23,6 +23,13 @@
 #define EST_UNROLL(n)
 #endif
 
+/* Shared memory of a block that the launch gives (est_launch_shared), as bytes. */
+#ifdef __CUDACC__
+#define EST_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#else
+#define EST_DYNAMIC_SHARED(name) alignas(16) static unsigned char name[227 << 10]
+#endif
+
 #define EST_BLOCK 256 /* threads, where nothing asks for another number */
 
 #define EST_BATCH_MAX      64                                   /* calls of a batch (cuda/batch.cuh) */
@@ -36,17 +43,29 @@ int est_batch_flush(void);
 /* Enqueues a kernel. Empty grids are nothing to do. Structs that kernels take have names that no other .cu file uses: this
  * template of two that are called the same is one function to the linker, which copies one as the other. */
 template <typename... P, typename... A>
-int est_launch(const est_call *c, void (*kernel)(P...), dim3 grid, int block, A... args)
+int est_launch_shared(const est_call *c, void (*kernel)(P...), dim3 grid, int block, size_t shared, A... args)
 {
     cudaLaunchConfig_t config = {};
     int                error  = est_batch_flush();
 
     if (error != 0) return error;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
-    config.gridDim  = grid;
-    config.blockDim = dim3((unsigned)block);
-    config.stream   = (cudaStream_t)c->stream;
+    if (shared > 48 << 10) {
+        error = (int)cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)shared);
+        if (error != 0) return error;
+    }
+    config.gridDim          = grid;
+    config.blockDim         = dim3((unsigned)block);
+    config.dynamicSmemBytes = shared;
+    config.stream           = (cudaStream_t)c->stream;
     return (int)cudaLaunchKernelEx(&config, kernel, (P)args...);
+}
+
+template <typename... P, typename... A>
+int est_launch(const est_call *c, void (*kernel)(P...), dim3 grid, int block, A... args)
+{
+    return est_launch_shared(c, kernel, grid, block, 0, args...);
 }
 
 /* Blocks of `size` for n things. */

@@ -527,7 +527,7 @@ static est_status queue_fork(est_queue *q, int n_lanes)
     int error = est_batch_flush();
 
     if (error == 0) error = (int)cudaEventRecord(q->forked, q->stream);
-    q->n_lanes = n_lanes < LANES_MAX ? n_lanes : LANES_MAX;
+    q->n_lanes = n_lanes < LANES_MAX - EST_SIDES ? n_lanes : LANES_MAX - EST_SIDES;
     for (int i = 1; i < q->n_lanes && error == 0; i++) error = (int)cudaStreamWaitEvent(q->lanes[i], q->forked, 0);
     return enqueued(q, error, "fork");
 }
@@ -548,6 +548,29 @@ static est_status queue_join(est_queue *q)
     }
     q->n_lanes = 0;
     q->now     = q->stream;
+    return enqueued(q, error, "join");
+}
+
+/* Side lanes are the last streams; forks take the first. */
+static est_status queue_aside(est_queue *q, int lane)
+{
+    int error = est_batch_flush();
+
+    q->now = q->stream;
+    if (lane >= 0) {
+        q->now = q->lanes[LANES_MAX - 1 - lane];
+        if (error == 0) error = (int)cudaEventRecord(q->forked, q->stream);
+        if (error == 0) error = (int)cudaStreamWaitEvent(q->now, q->forked, 0);
+    }
+    return enqueued(q, error, "fork");
+}
+
+static est_status queue_meet(est_queue *q, int lane)
+{
+    int i = LANES_MAX - 1 - lane, error = est_batch_flush();
+
+    if (error == 0) error = (int)cudaEventRecord(q->joined[i], q->lanes[i]);
+    if (error == 0) error = (int)cudaStreamWaitEvent(q->stream, q->joined[i], 0);
     return enqueued(q, error, "join");
 }
 
@@ -620,8 +643,9 @@ static est_status queue_wait(est_queue *q, uint64_t mark, const est_node_def **f
 }
 
 static const est_device_runs gpu_runs = {
-    queue_open,   queue_close,    queue_launch, queue_copy, queue_send, queue_fetch, queue_begin, queue_end,
-    queue_replay, recording_drop, queue_watch,  queue_fork, queue_lane, queue_join,  queue_mark,  queue_wait,
+    queue_open,  queue_close, queue_launch, queue_copy,     queue_send,  queue_fetch,
+    queue_begin, queue_end,   queue_replay, recording_drop, queue_watch, queue_fork,
+    queue_lane,  queue_join,  queue_aside,  queue_meet,     queue_mark,  queue_wait,
 };
 
 /* --- the devices -------------------------------------------------------------------------------------------------- */

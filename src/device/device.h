@@ -33,6 +33,8 @@ struct est_kernel; /* likewise */
 struct est_call;   /* likewise */
 struct est_node_def;
 
+#define EST_SIDES 4
+
 /* What a device does that runs by itself. Nothing here waits for it but `wait`, `close` and `drop`. */
 typedef struct est_device_runs {
     EST_MUST_CHECK est_status (*open)(const est_device *device, est_queue **out);
@@ -68,6 +70,12 @@ typedef struct est_device_runs {
     EST_MUST_CHECK est_status (*fork)(est_queue *queue, int n_lanes);
     EST_MUST_CHECK est_status (*lane)(est_queue *queue, int lane);
     EST_MUST_CHECK est_status (*join)(est_queue *queue);
+
+    /* In a recording, outside of forks: `aside` begins one of EST_SIDES side lanes, or goes on with it; the lane waits
+     * for what was enqueued before, and what follows goes there; -1: back again. `meet` makes what follows wait for all
+     * of a lane. Every lane is met before `end`. NULL: there are none. */
+    EST_MUST_CHECK est_status (*aside)(est_queue *queue, int lane);
+    EST_MUST_CHECK est_status (*meet)(est_queue *queue, int lane);
 
     /* A moment: when all that was enqueued before is done. Marks count up from 1; mark 0 is always done. */
     EST_MUST_CHECK est_status (*mark)(est_queue *queue, uint64_t *out);

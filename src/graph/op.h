@@ -172,6 +172,8 @@ typedef struct est_update_inputs {
     int gradient; /* a gradient, difference or value; of the variable's shape, or rows of it; averaged over workers */
     int indices;  /* which rows the gradient has; absent: all of them */
     int keys;     /* of a dynamic embedding: those that one worker has looked up */
+    int sorted;   /* the indices, sorted (kernels/sorted_ids.h): they may repeat, and the rows of each are summed; the
+                     gradient is columns of a matrix, from attribute "column" on */
 } est_update_inputs;
 #define EST_UPDATE(...) (&(const est_update_inputs){ __VA_ARGS__ })
 
@@ -221,6 +223,7 @@ struct est_op {
     bool     fills_var; /* writes input 0's variable or table without reading it: it may be uninitialised */
     uint32_t inplace;   /* bit i: input i, if as large, may share memory with output 0 or the variable of fills_var */
     const est_update_inputs *update; /* EST_UPDATE(...) where writes is not 0, else NULL */
+    const est_op            *sums;   /* of an update by rows: the same with update->sorted as its last input */
 
     /* Touches only some rows of its variables, which it asks for first (kernels/lazy_rows.h), and announces if it
      * changes them (kernels/copy_on_write.h). */

@@ -7,6 +7,7 @@
 
 #include "kernels/copy_on_write.h"
 #include "kernels/lazy_rows.h"
+#include "kernels/sorted_ids.h"
 
 static int count_variables(const est_op *op)
 {
@@ -15,7 +16,8 @@ static int count_variables(const est_op *op)
 
 static bool is_scalar(const est_op *op, int input)
 {
-    return input >= count_variables(op) && input != op->update->gradient && input != op->update->indices;
+    return input >= count_variables(op) && input != op->update->gradient && input != op->update->indices &&
+           (input != op->update->sorted || input == 0);
 }
 
 static est_status infer_slots(const est_infer *c, est_shape *var)
@@ -49,6 +51,29 @@ static est_status infer_rows(const est_infer *c, const est_shape *grad, int indi
     return EST_OK;
 }
 
+/* The gradient is [indices, columns], some of which are those of the variable. */
+static est_status infer_sums(const est_infer *c, const est_shape *grad, const est_shape *var)
+{
+    const est_update_inputs *update = c->node->op->update;
+    int64_t                  column = est_node_int(c->node, "column"), cols, have;
+    est_shape                rows   = c->in[update->indices];
+    char                     a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    EST_TRY(est_infer_rank(c, update->gradient, 2));
+    EST_TRY(est_infer_rank(c, update->indices, 1));
+    EST_TRY(est_infer_rank(c, 0, 2));
+    if (est_infer_merge(&rows, &c->in[update->sorted], &rows) != EST_OK ||
+        est_infer_merge(&rows, &EST_SHAPE(est_infer_dim(grad, 0)), &rows) != EST_OK) {
+        return est_fail(EST_INVALID_ARGUMENT, "the gradient is %s, the indices %s", est_shape_text(grad, a),
+                        est_shape_text(&rows, b));
+    }
+    cols = est_infer_dim(var, 1);
+    have = est_infer_dim(grad, 1);
+    if (column >= 0 && (cols < 0 || have < 0 || column + cols <= have)) return EST_OK;
+    return est_fail(EST_INVALID_ARGUMENT, "the gradient is %s, and has no %lld columns from %lld on",
+                    est_shape_text(grad, a), (long long)cols, (long long)column);
+}
+
 est_status est_apply_infer(est_infer *c)
 {
     const est_op    *op   = c->node->op;
@@ -60,6 +85,7 @@ est_status est_apply_infer(est_infer *c)
     for (int i = 0; i < c->n_in; i++) {
         if (is_scalar(op, i)) EST_TRY(est_infer_rank(c, i, 0));
     }
+    if (op->update->sorted != 0) return infer_sums(c, grad, &var);
     if (op->update->indices != 0) return infer_rows(c, grad, op->update->indices, &var);
     if (est_infer_merge(&var, grad, &merged) == EST_OK) return EST_OK;
     return est_fail(EST_INVALID_ARGUMENT, "the gradient is %s, the variable %s", est_shape_text(grad, a),
@@ -69,6 +95,62 @@ est_status est_apply_infer(est_infer *c)
 static double scalar_of(const est_view *v)
 {
     return v->dtype == EST_F32 ? *(const float *)v->data : *(const double *)v->data;
+}
+
+/* --- updates that sum --------------------------------------------------------------------------------------------- */
+
+void est_apply_prepare(est_call *c)
+{
+    if (c->node->op->update->sorted != 0) c->param[EST_APPLY_COLUMN].i = est_node_int(c->node, "column");
+}
+
+/* Distinct indices, then the sums. */
+size_t est_apply_sums_scratch(const est_call *c)
+{
+    const est_update_inputs *update = c->node->op->update;
+    int64_t                  n      = c->in[update->sorted]->count;
+
+    return (size_t)n *
+           (sizeof(int64_t) + (size_t)est_row_size(c->in[0]) * est_dtype_size(c->in[update->gradient]->dtype));
+}
+
+#define SUM_ROWS(T, suffix)                                                                                            \
+    static int64_t sum_rows_##suffix(const uint64_t *keys, int64_t n, const T *grad, int64_t step, int64_t cols,       \
+                                     int64_t *indices, T *sums)                                                        \
+    {                                                                                                                  \
+        int64_t n_sums = 0;                                                                                            \
+                                                                                                                       \
+        for (int64_t i = 0; i < n && est_sorted_row(keys[i]) != EST_ID_DROPPED; i++) {                                 \
+            const T *row   = grad + est_sorted_place(keys[i]) * step;                                                  \
+            bool     first = i == 0 || est_sorted_row(keys[i - 1]) != est_sorted_row(keys[i]);                         \
+                                                                                                                       \
+            n_sums += first;                                                                                           \
+            indices[n_sums - 1] = (int64_t)est_sorted_row(keys[i]);                                                    \
+            for (int64_t j = 0; j < cols; j++) {                                                                       \
+                T *sum = &sums[(n_sums - 1) * cols + j];                                                               \
+                *sum   = first ? row[j] : *sum + row[j];                                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+        return n_sums;                                                                                                 \
+    }
+SUM_ROWS(float, f32)
+SUM_ROWS(double, f64)
+
+/* Puts the sums where the gradient was. */
+static void sum_rows(const est_call *c, est_apply *a)
+{
+    const est_update_inputs *update = c->node->op->update;
+    int64_t                  n = c->in[update->sorted]->count, step = est_row_size(c->in[update->gradient]);
+    const uint64_t          *keys    = c->in[update->sorted]->data;
+    int64_t                 *indices = c->scratch, column = c->param[EST_APPLY_COLUMN].i;
+    void                    *sums = indices + n;
+
+    a->cols = est_row_size(&est_call_variable(c, 0)->value);
+    a->n    = a->dtype == EST_F32 ? sum_rows_f32(keys, n, (const float *)a->grad + column, step, a->cols, indices, sums)
+                                  : sum_rows_f64(keys, n, (const double *)a->grad + column, step, a->cols, indices, sums);
+    a->grad = sums;
+    a->indices = indices;
+    a->wide    = true;
 }
 
 est_status est_apply_open(const est_call *c, est_apply *out)
@@ -97,6 +179,7 @@ est_status est_apply_open(const est_call *c, est_apply *out)
         a.wide    = indices->dtype == EST_I64;
         a.n       = indices->count;
         a.cols    = est_row_size(grad);
+        if (op->update->sorted != 0) sum_rows(c, &a);
     }
     *out = a;
     return EST_OK;

@@ -50,6 +50,12 @@ EST_MUST_CHECK est_status est_apply_open(const est_call *c, est_apply *out);
 /* est_kernel.fail of all of them: row `place` of the indices, value[0], does not exist. */
 est_status est_apply_fail(const est_call *c, int64_t place, const int64_t value[2]);
 
+/* Of updates that sum rows of the same index themselves (est_update_inputs.sorted): where param[] has the first column
+ * of the gradient, as est_apply_prepare sets it, and scratch on the CPU. */
+#define EST_APPLY_COLUMN 1
+void   est_apply_prepare(est_call *c);
+size_t est_apply_sums_scratch(const est_call *c);
+
 /* Runs the update. */
 void est_apply_run(est_pool *pool, est_apply *a, const est_apply_loops *loops);
 

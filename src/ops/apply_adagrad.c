@@ -24,6 +24,7 @@ EST_APPLY_LOOPS(adagrad, 0.3);
 static est_status adagrad_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "update_slots");
+    est_apply_prepare(c);
     return EST_OK;
 }
 
@@ -49,6 +50,21 @@ const est_op est_op_apply_adagrad = {
     .update   = EST_UPDATE(.gradient = 3),
 };
 
+const est_op est_op_sum_apply_adagrad = {
+    .name = "EstSumApplyAdagrad",
+    .signature =
+        "var: resource, accum: resource, lr: T, grad: T, indices: Tindices, sorted: int64 -> (); T: {float32, float64}; "
+        "Tindices: {int32, int64}; use_locking: bool = false; update_slots: bool = true; column: int",
+    .infer = est_apply_infer,
+    .cpu   = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare, .scratch = est_apply_sums_scratch }),
+    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 5),
+    .planned  = true,
+};
+
 const est_op est_op_sparse_apply_adagrad = {
     .name      = "ResourceSparseApplyAdagrad",
     .signature = "var: resource, accum: resource, lr: T, grad: T, indices: Tindices -> (); T: {float32, float64}; "
@@ -60,6 +76,7 @@ const est_op est_op_sparse_apply_adagrad = {
     .by_rows  = true,
     .writes   = 3u,
     .update   = EST_UPDATE(.gradient = 3, .indices = 4),
+    .sums     = &est_op_sum_apply_adagrad,
 };
 
 const est_op est_op_apply_adagrad_v2 = {
@@ -74,6 +91,21 @@ const est_op est_op_apply_adagrad_v2 = {
     .update   = EST_UPDATE(.gradient = 4),
 };
 
+const est_op est_op_sum_apply_adagrad_v2 = {
+    .name      = "EstSumApplyAdagradV2",
+    .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T, indices: Tindices, sorted: int64 -> (); "
+                 "T: {float32, float64}; Tindices: {int32, int64}; use_locking: bool = false; "
+                 "update_slots: bool = true; column: int",
+    .infer     = est_apply_infer,
+    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare, .scratch = est_apply_sums_scratch }),
+    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 3u,
+    .update   = EST_UPDATE(.gradient = 4, .indices = 5, .sorted = 6),
+    .planned  = true,
+};
+
 const est_op est_op_sparse_apply_adagrad_v2 = {
     .name      = "ResourceSparseApplyAdagradV2",
     .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T, indices: Tindices -> (); "
@@ -86,4 +118,5 @@ const est_op est_op_sparse_apply_adagrad_v2 = {
     .by_rows  = true,
     .writes   = 3u,
     .update   = EST_UPDATE(.gradient = 4, .indices = 5),
+    .sums     = &est_op_sum_apply_adagrad_v2,
 };

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "cuda/both.h"
+#include "base/both.h"
 
 /* Gradient descent. k: 0 lr */
 #define EST_DESCENT(T) w[i] -= k[0] * g[i];

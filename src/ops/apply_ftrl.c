@@ -36,6 +36,7 @@ EST_APPLY_LOOPS(ftrl_pow, 30.0);
 static est_status ftrl_prepare(est_call *c)
 {
     c->param[0].i = est_node_bool(c->node, "multiply_linear_by_lr");
+    est_apply_prepare(c);
     return EST_OK;
 }
 
@@ -87,6 +88,21 @@ const est_op est_op_apply_ftrl = {
     .update    = EST_UPDATE(.gradient = 3),
 };
 
+const est_op est_op_sum_apply_ftrl = {
+    .name      = "EstSumApplyFtrl",
+    .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
+                 "lr_power: T, sorted: int64 -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES
+                 "; column: int",
+    .infer    = est_apply_infer,
+    .cpu      = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare, .scratch = est_apply_sums_scratch }),
+    .cuda     = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 7u,
+    .update   = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 9),
+    .planned  = true,
+};
+
 const est_op est_op_sparse_apply_ftrl = {
     .name      = "ResourceSparseApplyFtrl",
     .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
@@ -98,6 +114,7 @@ const est_op est_op_sparse_apply_ftrl = {
     .by_rows   = true,
     .writes    = 7u,
     .update    = EST_UPDATE(.gradient = 3, .indices = 4),
+    .sums      = &est_op_sum_apply_ftrl,
 };
 
 const est_op est_op_apply_ftrl_v2 = {
@@ -112,6 +129,22 @@ const est_op est_op_apply_ftrl_v2 = {
     .update    = EST_UPDATE(.gradient = 3),
 };
 
+const est_op est_op_sum_apply_ftrl_v2 = {
+    .name = "EstSumApplyFtrlV2",
+    .signature =
+        "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
+        "l2_shrinkage: T, lr_power: T, sorted: int64 -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES
+        "; column: int",
+    .infer    = est_apply_infer,
+    .cpu      = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare, .scratch = est_apply_sums_scratch }),
+    .cuda     = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
+    .stateful = true,
+    .by_rows  = true,
+    .writes   = 7u,
+    .update   = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 10),
+    .planned  = true,
+};
+
 const est_op est_op_sparse_apply_ftrl_v2 = {
     .name      = "ResourceSparseApplyFtrlV2",
     .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
@@ -123,4 +156,5 @@ const est_op est_op_sparse_apply_ftrl_v2 = {
     .by_rows   = true,
     .writes    = 7u,
     .update    = EST_UPDATE(.gradient = 3, .indices = 4),
+    .sums      = &est_op_sum_apply_ftrl_v2,
 };

@@ -8,17 +8,17 @@ template <typename T> static int launch(const est_call *c)
 {
     est_runs<T> r = {};
 
-    r.ids     = c->in[1]->data;
-    r.wide    = c->in[1]->dtype == EST_I64;
-    r.n       = c->in[1]->count;
-    r.dy      = est_data<T>(c->in[0]);
-    r.cols    = (int)est_row_size(c->in[0]);
-    r.step    = r.cols;
-    r.sums    = est_data<T>(&c->out[0]);
-    r.indices = c->out[1].data;
-    r.packed  = sizeof(T) == 4 && r.cols % 4 == 0 && est_aligned(r.dy) && est_aligned(r.sums);
+    r.ids       = c->in[1]->data;
+    r.wide      = c->in[1]->dtype == EST_I64;
+    r.rows.n    = c->in[1]->count;
+    r.rows.dy   = est_data<T>(c->in[0]);
+    r.rows.cols = (int)est_row_size(c->in[0]);
+    r.rows.step = r.rows.cols;
+    r.sums      = est_data<T>(&c->out[0]);
+    r.indices   = c->out[1].data;
+    r.packed    = sizeof(T) == 4 && r.rows.cols % 4 == 0 && est_aligned(r.rows.dy) && est_aligned(r.sums);
     est_runs_scratch(&r, c->scratch);
-    return est_batch_add(c, est_runs_launch<T>, r, (size_t)r.n * EST_RUNS_BYTES);
+    return est_batch_add(c, est_runs_launch<T>, r, (size_t)r.rows.n * EST_RUNS_BYTES);
 }
 
 EST_DEFINE_LAUNCHER(dedup)

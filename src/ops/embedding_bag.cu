@@ -213,22 +213,22 @@ template <typename T> static int launch_grad(const est_call *c, int64_t column, 
 {
     bag_grad<T> g = {};
 
-    g.b            = bag_of<T>(c, 1, c->n_in > 4, c->param[EST_BAG_PARAM].i);
-    g.runs.ids     = g.b.ids;
-    g.runs.wide    = g.b.wide;
-    g.runs.n       = g.b.n;
-    g.runs.cols    = g.b.cols;
-    g.runs.step    = step > 0 ? step : g.b.cols;
-    g.runs.dy      = est_data<T>(c->in[0]) + column;
-    g.runs.sums    = est_data<T>(&c->out[0]);
-    g.runs.indices = c->out[1].data;
-    g.runs.packed  = sizeof(T) == 4 && g.b.cols % 4 == 0 && g.runs.step % 4 == 0 && est_aligned(g.runs.dy) &&
+    g.b              = bag_of<T>(c, 1, c->n_in > 4, c->param[EST_BAG_PARAM].i);
+    g.runs.ids       = g.b.ids;
+    g.runs.wide      = g.b.wide;
+    g.runs.rows.n    = g.b.n;
+    g.runs.rows.cols = g.b.cols;
+    g.runs.rows.step = step > 0 ? step : g.b.cols;
+    g.runs.rows.dy   = est_data<T>(c->in[0]) + column;
+    g.runs.sums      = est_data<T>(&c->out[0]);
+    g.runs.indices   = c->out[1].data;
+    g.runs.packed = sizeof(T) == 4 && g.b.cols % 4 == 0 && g.runs.rows.step % 4 == 0 && est_aligned(g.runs.rows.dy) &&
                     est_aligned(g.runs.sums);
     est_runs_scratch(&g.runs, c->scratch);
-    g.b.out       = (T *)((char *)c->scratch + (size_t)g.b.n * EST_RUNS_BYTES);
-    g.b.row_of    = (int32_t *)(g.b.out + g.b.n);
-    g.runs.factor = g.b.out;
-    g.runs.row_of = g.b.row_of;
+    g.b.out            = (T *)((char *)c->scratch + (size_t)g.b.n * EST_RUNS_BYTES);
+    g.b.row_of         = (int32_t *)(g.b.out + g.b.n);
+    g.runs.rows.factor = g.b.out;
+    g.runs.rows.row_of = g.b.row_of;
     if (g.b.n == 0) { /* only the splits are to be checked */
         return est_launch_many(c, find_factors<T>,
                                est_many_of(&g.b, 1, [](const bag<T> &b) { return est_blocks(b.rows); }), EST_BLOCK);

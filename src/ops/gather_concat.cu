@@ -28,26 +28,18 @@ static est_lookup_rows part_of(const est_call *c, const est_view *from, const es
     return l;
 }
 
-typedef struct list {
-    const est_call *c;
-    est_lookup_rows all[EST_BATCH_MAX];
-    int             n;
-} list;
-
-static int flush(list *l)
+/* Adds a copy to the batch. Parts of one result write beside each other. */
+static int add(const est_call *c, const est_lookup_rows &part, const est_view *from, const est_view *indices)
 {
-    int n = l->n;
+    est_touched touched = {};
 
-    l->n = 0;
-    return n > 0 ? est_lookup_launch(l->c, l->all, n) : 0;
-}
-
-static int add(list *l, const est_lookup_rows &part)
-{
-    int error = l->n == EST_BATCH_MAX ? flush(l) : 0;
-
-    if (part.count > 0) l->all[l->n++] = part;
-    return error;
+    if (part.count == 0) return 0;
+    touched.owner = c->node;
+    (void)est_touch(&touched, &c->out[0], true);
+    if (from != NULL) (void)est_touch(&touched, from, false);
+    if (indices != NULL) (void)est_touch(&touched, indices, false);
+    return est_batch_push(c, est_batch_run_as<est_lookup_rows>, (void (*)(void))est_lookup_launch, &part, sizeof part,
+                          &touched);
 }
 
 EST_DEFINE_LAUNCHER(gather_concat)
@@ -55,47 +47,56 @@ EST_DEFINE_LAUNCHER(gather_concat)
     int            n = (int)c->param[EST_JOIN_LOOKUPS].i, error = 0;
     const int64_t *columns = (const int64_t *)(intptr_t)c->param[EST_JOIN_COLUMNS].i;
     int64_t        end = 0, width = c->out[0].shape.dim[1];
-    list           parts = { c, {}, 0 };
 
     for (int k = 0; k < c->n_in - n && error == 0; k++) {
         bool            looked_up = k < n;
         const est_view *from      = looked_up ? &est_call_variable(c, 2 * k)->value : c->in[n + k];
-        est_lookup_rows part = part_of(c, from, looked_up ? c->in[2 * k + 1] : NULL, columns[k], est_row_size(from));
+        const est_view *indices   = looked_up ? c->in[2 * k + 1] : NULL;
+        est_lookup_rows part      = part_of(c, from, indices, columns[k], est_row_size(from));
 
         part.place = (int64_t)k << EST_JOIN_PLACE_BITS;
-        error      = add(&parts, part);
+        error      = add(c, part, from, indices);
         if (columns[k] + est_row_size(from) > end) end = columns[k] + est_row_size(from);
     }
-    if (error == 0 && end < width) error = add(&parts, part_of(c, NULL, NULL, end, width - end));
-    return error != 0 ? error : flush(&parts);
+    if (error != 0 || end >= width) return error;
+    return add(c, part_of(c, NULL, NULL, end, width - end), NULL, NULL);
 }
 
 EST_DEFINE_LAUNCHER(dedup_slice)
 {
     est_runs<float> r = {};
 
-    r.ids     = c->in[1]->data;
-    r.wide    = c->in[1]->dtype == EST_I64;
-    r.n       = c->in[1]->count;
-    r.dy      = est_data<float>(c->in[0]) + c->param[EST_SLICE_COLUMN].i;
-    r.cols    = (int)c->out[0].shape.dim[1];
-    r.step    = c->in[0]->shape.dim[1];
-    r.sums    = est_data<float>(&c->out[0]);
-    r.indices = c->out[1].data;
-    r.packed  = r.cols % 4 == 0 && r.step % 4 == 0 && est_aligned(r.dy) && est_aligned(r.sums);
+    r.ids       = c->in[1]->data;
+    r.wide      = c->in[1]->dtype == EST_I64;
+    r.rows.n    = c->in[1]->count;
+    r.rows.dy   = est_data<float>(c->in[0]) + c->param[EST_SLICE_COLUMN].i;
+    r.rows.cols = (int)c->out[0].shape.dim[1];
+    r.rows.step = c->in[0]->shape.dim[1];
+    r.sums      = est_data<float>(&c->out[0]);
+    r.indices   = c->out[1].data;
+    r.packed    = r.rows.cols % 4 == 0 && r.rows.step % 4 == 0 && est_aligned(r.rows.dy) && est_aligned(r.sums);
     est_runs_scratch(&r, c->scratch);
-    return est_batch_add(c, est_runs_launch<float>, r, (size_t)r.n * EST_RUNS_BYTES);
+    return est_batch_add(c, est_runs_launch<float>, r, (size_t)r.rows.n * EST_RUNS_BYTES);
 }
 
-static __global__ void pad_with_zeros(const float *x, float *y, int64_t have, int64_t want)
-{
-    int64_t i = est_thread();
-
-    if (i < want) y[i] = i < have ? x[i] : 0.0f;
-}
-
+/* Words of the matrix, then of zeros, in the same launch as lookups. */
 EST_DEFINE_LAUNCHER(pad_rows)
 {
-    return est_launch(c, pad_with_zeros, dim3(est_blocks(c->out[0].count)), EST_BLOCK, est_data<float>(c->in[0]),
-                      est_data<float>(&c->out[0]), c->in[0]->count, c->out[0].count);
+    const est_view *x = c->in[0], *y = &c->out[0];
+    est_lookup_rows l = {};
+    int             error;
+
+    l.from     = est_data<char>(x);
+    l.to       = est_data<char>(y);
+    l.rows     = x->shape.dim[0];
+    l.step     = est_row_size(x) * (int64_t)sizeof(float);
+    l.bytes    = est_word_bytes(l.step, l.step, l.from, l.to);
+    l.words    = l.step / l.bytes;
+    l.count    = l.rows * l.words;
+    l.reporter = est_reporter_of(c);
+    error      = add(c, l, x, NULL);
+    l.to += l.rows * l.step;
+    l.from  = NULL;
+    l.count = (y->shape.dim[0] - l.rows) * l.words;
+    return error != 0 ? error : add(c, l, NULL, NULL);
 }

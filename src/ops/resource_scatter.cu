@@ -23,15 +23,15 @@ template <typename T> static est_runs<T> runs_of(const est_call *c)
     est_runs<T> r    = {};
     char       *room = (char *)c->scratch;
 
-    r.ids     = c->in[1]->data;
-    r.wide    = c->in[1]->dtype == EST_I64;
-    r.n       = c->in[1]->count;
-    r.dy      = est_data<T>(c->in[2]);
-    r.cols    = (int)est_row_size(&est_call_variable(c, 0)->value);
-    r.step    = r.cols;
-    r.sums    = (T *)(room + EST_SCATTER_SUMS(r.n));
-    r.indices = (void *)(room + (size_t)r.n * EST_RUNS_BYTES);
-    r.packed  = sizeof(T) == 4 && r.cols % 4 == 0 && est_aligned(r.dy) && est_aligned(r.sums);
+    r.ids       = c->in[1]->data;
+    r.wide      = c->in[1]->dtype == EST_I64;
+    r.rows.n    = c->in[1]->count;
+    r.rows.dy   = est_data<T>(c->in[2]);
+    r.rows.cols = (int)est_row_size(&est_call_variable(c, 0)->value);
+    r.rows.step = r.rows.cols;
+    r.sums      = (T *)(room + EST_SCATTER_SUMS(r.rows.n));
+    r.indices   = (void *)(room + (size_t)r.rows.n * EST_RUNS_BYTES);
+    r.packed    = sizeof(T) == 4 && r.rows.cols % 4 == 0 && est_aligned(r.rows.dy) && est_aligned(r.sums);
     est_runs_scratch(&r, room);
     return r;
 }
@@ -42,7 +42,7 @@ template <typename Rule, typename T> static int launch_sums(const est_call *c)
     est_apply_args<T> a = est_apply_args_of<T>(c);
     int               error;
 
-    if (r.n == 0 || r.cols == 0) return 0;
+    if (r.rows.n == 0 || r.rows.cols == 0) return 0;
     error = est_runs_launch(c, &r, 1);
     if (error != 0) return error;
     a.g       = r.sums;

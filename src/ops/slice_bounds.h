@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cuda/both.h"
+#include "base/both.h"
 
 /* Bit i of one of TensorFlow's masks. */
 EST_BOTH bool est_slice_has(int64_t mask, int i)

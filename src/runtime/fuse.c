@@ -18,6 +18,7 @@
  *   ResourceGather and others, ConcatV2        -> EstGatherConcat             rows are copied once; with columns of
  *                                                                             zeros where that makes them even
  *   EstConcatGrad, EstDedup                    -> EstDedupSlice
+ *   EstDedup or EstDedupSlice, an update       -> EstSortIds, an update that sums: sums of rows are never in memory
  *   EstRoundBfloat16, MatMul and the like      -> EstPackBfloat16, EstMatMulBfloat16 and the like: factors of two bytes
  *   EstSumToShape of a shape that is the same  -> nothing
  *
@@ -492,6 +493,8 @@ static const struct rule {
               { &est_op_dedup, est_fuse_dedup_slice, &est_op_dedup_slice, true },
               { &est_op_concat_v2, est_fuse_concat_lookups, &est_op_gather_concat, true },
               { &est_op_gather_concat, est_fuse_pad_uneven, &est_op_gather_concat, true },
+              { &est_op_dedup, est_fuse_sums_in_update, &est_op_sort_ids, true },
+              { &est_op_dedup_slice, est_fuse_sums_in_update, &est_op_sort_ids, true },
               { &est_op_round_bfloat16, est_fuse_bfloat16, &est_op_pack_bfloat16, true } };
 
 static est_status apply_rule(est_fuser *f, const struct rule *rule)
@@ -520,6 +523,7 @@ est_status est_pass_fuse(est_graph *graph, est_io *io, const est_device *device)
         if (est_kernel_exists(est_op_kernels(rules[r].makes, device))) status = apply_rule(&f, &rules[r]);
     }
     est_rewriter_clear(&f.rewriter);
+    est_free(f.sorted);
     for (int c = 0; c <= EST_COMBINE_SQRTN; c++) {
         for (int weighted = 0; weighted < 2; weighted++) est_pattern_clear(&f.bags[c][weighted]);
     }

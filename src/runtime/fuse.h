@@ -18,6 +18,8 @@ typedef struct est_fuser {
     est_uses     uses;                           /* when the rule began */
     est_pattern  bags[EST_COMBINE_SQRTN + 1][2]; /* by combiner, and whether there are weights */
     bool         writes;                         /* something in the graph changes a variable */
+    int32_t     *sorted; /* per node, of the first n_sorted: the EstSortIds of its first output; 0: none */
+    int32_t      n_sorted;
 } est_fuser;
 
 static inline est_node_def *est_fuse_node(const est_fuser *f, int32_t id)
@@ -86,6 +88,7 @@ bool est_fuse_slice_grad(est_fuser *f, const est_node_def *grad);
 bool est_fuse_concat_lookups(est_fuser *f, const est_node_def *concat);
 bool est_fuse_dedup_slice(est_fuser *f, const est_node_def *dedup);
 bool est_fuse_pad_uneven(est_fuser *f, const est_node_def *whole);
+bool est_fuse_sums_in_update(est_fuser *f, const est_node_def *sums);
 
 /* --- runtime/fuse_bfloat16.c -------------------------------------------------------------------------------------- */
 

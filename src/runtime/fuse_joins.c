@@ -376,3 +376,80 @@ bool est_fuse_pad_uneven(est_fuser *f, const est_node_def *whole)
     return est_fuse_stand_in(f, est_build1(&est_op_first_rows, fresh, EST_ATTRS(est_attr_int("rows", u.width))), 0,
                              u.dkernel);
 }
+
+/* --- on devices that run by themselves: updates by sums of rows --------------------------------------------------- */
+
+/* The update by rows that alone looks at both results of a node; NULL: none, or it cannot sum rows itself. */
+static const est_node_def *find_update(const est_fuser *f, const est_node_def *sums)
+{
+    const est_node_def *update = NULL;
+
+    for (int32_t i = 0; i < est_fuse_users(f, sums); i++) {
+        int32_t id = f->uses.user[f->uses.first[sums->id] + i];
+
+        if (id < 0 || (update != NULL && id != update->id)) return NULL;
+        update = est_fuse_node(f, id);
+    }
+    if (update == NULL || update->op->sums == NULL || update->n_control > 0) return NULL;
+    if (!est_fuse_same_edge(update->in[update->op->update->gradient], (est_edge){ sums->id, 0 }) ||
+        !est_fuse_same_edge(update->in[update->op->update->indices], (est_edge){ sums->id, 1 })) {
+        return NULL;
+    }
+    return est_fuse_node(f, update->in[0].node)->shape[0].rank == 2 ? update : NULL;
+}
+
+/* Made once for each list of ids. */
+static est_node sorted_ids(est_fuser *f, est_edge ids)
+{
+    int32_t  size = est_graph_size(f->g);
+    est_node fresh;
+
+    if (f->sorted == NULL) {
+        f->sorted   = est_zalloc(sizeof *f->sorted * (size_t)size);
+        f->n_sorted = size;
+        if (f->sorted == NULL) return est_graph_poison(f->g, est_no_memory());
+    }
+    if (ids.output == 0 && ids.node < f->n_sorted && f->sorted[ids.node] != 0) {
+        return (est_node){ f->g, f->sorted[ids.node], 0 };
+    }
+    fresh = est_build1(&est_op_sort_ids, est_fuse_edge(f, ids), EST_NO_ATTRS);
+    if (fresh.id < 0) return fresh;
+    est_fuse_node(f, fresh.id)->order = est_fuse_node(f, ids.node)->order;
+    if (ids.output == 0 && ids.node < f->n_sorted) f->sorted[ids.node] = fresh.id;
+    return fresh;
+}
+
+static est_node build_update(est_fuser *f, const est_node_def *sums, const est_node_def *update, est_node sorted)
+{
+    bool      slice  = sums->op == &est_op_dedup_slice;
+    est_attr  column = est_attr_int("column", slice ? est_node_int(sums, "column") : 0);
+    est_node *in     = est_alloc(sizeof *in * ((size_t)update->n_in + 1)), fresh;
+    est_attr *attrs  = est_alloc(sizeof *attrs * ((size_t)update->n_attr + 1));
+
+    if (in == NULL || attrs == NULL) {
+        fresh = est_graph_poison(f->g, est_no_memory());
+    } else {
+        for (int32_t i = 0; i < update->n_in; i++) in[i] = est_fuse_edge(f, update->in[i]);
+        in[update->op->update->gradient] = est_fuse_edge(f, sums->in[0]);
+        in[update->op->update->indices]  = est_fuse_edge(f, sums->in[1]);
+        in[update->n_in]                 = sorted;
+        for (int32_t i = 0; i < update->n_attr; i++) attrs[i] = update->attr[i];
+        attrs[update->n_attr] = column;
+        fresh                 = est_build(f->g, update->op->sums, (est_nodes){ in, update->n_in + 1 },
+                                          (est_attrs){ attrs, update->n_attr + 1 });
+    }
+    est_free(in);
+    est_free(attrs);
+    return fresh;
+}
+
+bool est_fuse_sums_in_update(est_fuser *f, const est_node_def *sums)
+{
+    const est_node_def *update = find_update(f, sums), *values = est_fuse_node(f, sums->in[0].node);
+    est_node            sorted;
+
+    if (update == NULL || values->shape[sums->in[0].output].rank != 2) return true;
+    sorted = sorted_ids(f, sums->in[1]);
+    if (sorted.id < 0) return false;
+    return est_fuse_stand_in(f, build_update(f, sums, update, sorted), 0, update);
+}

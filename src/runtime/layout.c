@@ -22,14 +22,21 @@ bool est_item_looks_at(const est_item *item, int input)
     return item->call.in[input]->dtype == EST_I32 || item->call.in[input]->dtype == EST_I64;
 }
 
-/* Last item that looks at the data behind each root view; at least its maker. Kept ones live to the end (P4). */
+/* The last item that looks at the data behind each root view; at least its maker. What stands aside looks until it is
+ * met (P5). Kept ones live to the end (P4). */
 static void find_last_uses(const est_plan *plan, int32_t *last)
 {
-    for (int32_t v = 0; v < plan->n_views; v++) last[v] = plan->slots[v].maker;
+    for (int32_t v = 0; v < plan->n_views; v++) {
+        const est_item *maker = &plan->items[plan->slots[v].maker];
+
+        last[v] = maker->aside >= 0 ? maker->met : plan->slots[v].maker;
+    }
     for (int32_t k = 0; k < plan->n_items; k++) {
+        int32_t until = plan->items[k].aside >= 0 ? plan->items[k].met : k;
+
         for (int i = 0; i < plan->items[k].call.n_in; i++) {
             int32_t root = plan->slots[est_view_index(plan, plan->items[k].call.in[i])].root;
-            if (est_item_looks_at(&plan->items[k], i) && last[root] < k) last[root] = k;
+            if (est_item_looks_at(&plan->items[k], i) && last[root] < until) last[root] = until;
         }
     }
     for (int32_t v = 0; v < plan->n_views; v++) {
@@ -335,7 +342,7 @@ static int32_t list_places(est_plan *plan, place *places)
         est_item *item = &plan->items[k];
         if (item->scratch_bytes == 0 || item->late) continue;
         places[n++] = (place){ round_up(plan, item->scratch_bytes), &item->scratch_offset, moment_begin(plan, k),
-                               moment_end(plan, k) };
+                               moment_end(plan, item->aside >= 0 ? item->met : k) };
     }
     return n;
 }

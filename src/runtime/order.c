@@ -7,13 +7,14 @@
  * its memory is free for the rest of the backward pass.
  *
  * On a device that runs by itself alike operations are put together instead, because the device runs them as one
- * (cuda/batch.cuh): level by level, as far as each is from the inputs, by op within a level, and all updates last,
- * after the sums of rows that they need. */
+ * (cuda/batch.cuh): level by level, as far as each is from the inputs, and by op within a level. Updates of a kind come
+ * together, when the last of them can; so do sums of rows, all of them right before the updates. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "cuda/launchers.h"
 #include "ops/ops.h"
 #include "runtime/pass.h"
 
@@ -300,31 +301,52 @@ typedef struct ranked {
     int32_t             level;
 } ranked;
 
-/* Updates come last, and what makes the sums of rows for them right before. */
+/* Of a level updates come last, and what makes the sums of rows for them right before. */
 static int turn_of(const est_op *op)
 {
     return op->writes != 0 ? 2 : op->shrinks ? 1 : 0;
 }
 
-/* What a device launches: dense and sparse updates of a rule are one kind. */
-static int launcher_of(const est_op *op)
+/* What is put together whatever its level: sums of rows are one kind, all but those that go into the update; and what a
+ * device launches as one, as dense and sparse updates of a rule. 0: by level. */
+static int kind_of(const est_op *op)
 {
-    return op->cuda != NULL ? op->cuda[0].launch : 0;
+    if (op->writes == 0) return op->shrinks ? 1 : 0;
+    return 2 + 2 * (op->cuda != NULL ? op->cuda[0].launch : 0) + (op->update->sorted != 0);
 }
+
+#define KINDS (2 + 2 * EST_LAUNCH_COUNT + 2)
 
 static int alike_first(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
     int           x_turn = turn_of(x->def->op), y_turn = turn_of(y->def->op);
     int           names  = strcmp(x->def->op->name, y->def->op->name);
-    int           x_kind = launcher_of(x->def->op), y_kind = launcher_of(y->def->op);
+    int           x_kind = kind_of(x->def->op), y_kind = kind_of(y->def->op);
 
+    if (x->level != y->level) return x->level < y->level ? -1 : 1;
     if (x_turn != y_turn) return x_turn < y_turn ? -1 : 1;
-    if (x_turn == 0 && x->level != y->level) return x->level < y->level ? -1 : 1;
-    if (x_turn == 2 && x_kind != y_kind) return x_kind < y_kind ? -1 : 1;
+    if (x_kind != y_kind) return x_kind < y_kind ? -1 : 1;
     if (names != 0) return names;
     if (x->def->order != y->def->order) return x->def->order < y->def->order ? -1 : 1;
     return (x->def->id > y->def->id) - (x->def->id < y->def->id);
+}
+
+/* A kind is at the level of the last of them. */
+static void join_kinds(ranked *all, int32_t n)
+{
+    int32_t last[KINDS] = { 0 };
+
+    for (int32_t i = 0; i < n; i++) {
+        int kind = kind_of(all[i].def->op);
+
+        if (kind > 0 && last[kind] < all[i].level) last[kind] = all[i].level;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int kind = kind_of(all[i].def->op);
+
+        if (kind > 0) all[i].level = last[kind];
+    }
 }
 
 /* Makes keys of levels; `order` is one in which producers come first. */
@@ -345,6 +367,7 @@ static est_status rank_by_level(const orderer *o, const est_order *order)
             if (level[to] < level[def->id] + runs) level[to] = level[def->id] + runs;
         }
     }
+    join_kinds(all, order->n);
     qsort(all, (size_t)order->n, sizeof *all, alike_first);
     for (int32_t k = 0; k < order->n; k++) o->key[all[k].def->id] = k;
     return EST_OK;

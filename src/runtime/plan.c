@@ -93,6 +93,7 @@ static est_status make_item(est_plan *plan, int32_t k, int32_t first_view)
     plan->item_of[def->id] = k;
     item->first_view       = first_view;
     item->prepared[0].rank = -2;
+    item->aside            = -1;
     for (int32_t i = 0; i < def->n_in; i++) {
         in[i]             = view_of(plan, def->in[i]);
         item->in_dtype[i] = in[i]->dtype;

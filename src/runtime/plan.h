@@ -9,6 +9,7 @@
  *   order.c      the order of the nodes, including hazards of variables
  *   plan.c       one item per node: its kernel, its views, the sources of its inputs
  *   waves.c      independent small items share the threads
+ *   aside.c      what is needed late runs beside the rest, on a device that runs by itself
  *   layout.c     sizes, lifetimes, one slab for all intermediate results
  *   execute.c    a step: check feeds, follow changed shapes, call kernels in order
  *   record.c     a step on a device that runs by itself: such a segment is a plan of its own
@@ -22,7 +23,8 @@
  *       memory; one that does not fit lays the slab out again, once, with room to spare for what has changed.
  *   P4  Fetched values keep their memory until the end of the run and until the next one starts.
  *   P5  Items of a wave run at the same time, in lanes. Items of different lanes touch no memory that one of them
- *       writes.
+ *       writes. On a device that runs by itself an item may stand aside: it begins with its wave and runs beside all
+ *       that follows, up to the wave that meets its lane; so long its memory is its own.
  *   P6  The first value of a variable is made in the variable's memory if nothing touches the variable meanwhile: large
  *       tables are drawn where they stay.
  *   P7  Rows of a large variable may wait to be drawn (kernels/lazy_rows.h). Ops that are by_rows draw those that they
@@ -72,6 +74,8 @@ typedef struct est_item {
     bool              dynamic;  /* shapes depend on data of this step: inferred just before it runs */
     bool              followed; /* dynamic, and inferred and prepared in the last run that came to it */
     bool              late;     /* dynamic, and not even bounded before: its memory and scratch are on the heap */
+    int32_t           aside;    /* the side lane that it runs in; -1: none */
+    int32_t           met;      /* of such an item: the first of the wave that meets it; n_items: the end does */
 } est_item;
 
 /* Consecutive steps that run as one: a single item, which may use all threads itself, or lanes of small items. */
@@ -79,6 +83,7 @@ typedef struct est_plan_wave {
     int32_t  first, end; /* in est_plan.steps; lanes lie one after the other there */
     int32_t  n_lanes;    /* 1: run here and now */
     int32_t *lane_end;   /* [n_lanes], in est_plan.steps */
+    uint32_t meets;      /* bit i: what runs in side lane i must be done before */
 } est_plan_wave;
 
 /* Facts about one output of one node. */
@@ -205,6 +210,9 @@ EST_MUST_CHECK est_status est_plan_resolve(est_plan *plan);
 
 /* Gathers small items that do not depend on each other into lanes (P5). After kernels are chosen, before layout. */
 EST_MUST_CHECK est_status est_plan_waves(est_plan *plan);
+
+/* Of the waves of a device that runs by itself: which items stand aside. */
+EST_MUST_CHECK est_status est_plan_aside(est_plan *plan, const est_incoming *in);
 
 /* Picks the first kernel of each op that accepts the shapes of the first step. */
 EST_MUST_CHECK est_status est_plan_choose_kernels(est_plan *plan);

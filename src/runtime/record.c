@@ -6,7 +6,7 @@
  * replayed. A recording is of the shapes of the feeds, and of the addresses of those that lie in the device's memory
  * already, which are used there; a few are kept, since batches come again. Where more addresses come than recordings
  * are kept, such inputs are copied within the device. A recording holds addresses: all are dropped when memory moves.
- * Items of a wave may run at the same time (P5).
+ * Items of a wave may run at the same time, and some beside the waves that follow (P5).
  *
  * Nothing here waits but what needs a value: all that a plan enqueues is in one queue, in order, so a run may be
  * enqueued behind others of the same plan (runtime/run_ahead.h). Results stay on the device until somebody looks.
@@ -289,6 +289,7 @@ static est_status launch_item(est_plan *plan, const est_item *item)
 {
     est_recorder *r = plan->recorder;
 
+    if (item->kernel == NULL) return EST_OK;
     if (item->copied) {
         const est_view *from = item->call.in[0]->dtype == EST_RESOURCE ? &est_call_variable(&item->call, 0)->value
                                                                        : item->call.in[0];
@@ -298,11 +299,12 @@ static est_status launch_item(est_plan *plan, const est_item *item)
     return r->runs->launch(r->queue, item->kernel, &item->call);
 }
 
-static est_status launch_steps(est_plan *plan, int32_t first, int32_t end)
+/* Those of the lane; -1: those that do not stand aside. */
+static est_status launch_steps(est_plan *plan, int32_t first, int32_t end, int32_t lane)
 {
     for (int32_t s = first; s < end; s++) {
         const est_item *item   = &plan->items[plan->steps[s]];
-        est_status      status = item->kernel != NULL ? launch_item(plan, item) : EST_OK;
+        est_status      status = item->aside == lane ? launch_item(plan, item) : EST_OK;
 
         if (status != EST_OK) return est_item_failed(item, status);
     }
@@ -313,7 +315,8 @@ static bool is_heavy(const est_item *item)
 {
     const est_kernel *kernel = item->kernel;
 
-    return item->call.node->op->heavy && kernel != NULL && (kernel->light == NULL || !kernel->light(&item->call));
+    return item->call.node->op->heavy && kernel != NULL && item->aside < 0 &&
+           (kernel->light == NULL || !kernel->light(&item->call));
 }
 
 /* Of a wave of items that are independent of each other, the first that is heavy; -1: at most one is. */
@@ -328,6 +331,41 @@ static int32_t find_heavy(const est_plan *plan, const est_plan_wave *wave)
     return n >= 2 ? first : -1;
 }
 
+/* The side lanes in which something of the wave runs. */
+static uint32_t lanes_of(const est_plan *plan, const est_plan_wave *wave)
+{
+    uint32_t lanes = 0;
+
+    for (int32_t s = wave->first; s < wave->end; s++) {
+        int32_t lane = plan->items[plan->steps[s]].aside;
+
+        if (lane >= 0) lanes |= 1u << lane;
+    }
+    return lanes;
+}
+
+static est_status meet_lanes(est_plan *plan, uint32_t lanes)
+{
+    for (int l = 0; l < EST_SIDES; l++) {
+        if ((lanes >> l & 1u) != 0) EST_TRY(plan->recorder->runs->meet(plan->recorder->queue, l));
+    }
+    return EST_OK;
+}
+
+/* What stands aside begins before the rest of its wave. */
+static est_status launch_aside(est_plan *plan, const est_plan_wave *wave, uint32_t lanes)
+{
+    est_recorder *r = plan->recorder;
+
+    for (int l = 0; l < EST_SIDES; l++) {
+        if ((lanes >> l & 1u) == 0) continue;
+        EST_TRY(r->runs->aside(r->queue, l));
+        EST_TRY(launch_steps(plan, wave->first, wave->end, l));
+        EST_TRY(r->runs->aside(r->queue, -1));
+    }
+    return EST_OK;
+}
+
 /* Where several items are heavy, as the products of a backward pass, the first of them runs beside all others. What is
  * small stays in a row: forks cost, and the device runs alike items that follow each other as one. */
 static est_status launch_wave(est_plan *plan, const est_plan_wave *wave)
@@ -335,20 +373,30 @@ static est_status launch_wave(est_plan *plan, const est_plan_wave *wave)
     est_recorder *r     = plan->recorder;
     int32_t       heavy = r->runs->fork != NULL ? find_heavy(plan, wave) : -1;
 
-    if (heavy < 0) return launch_steps(plan, wave->first, wave->end);
+    if (heavy < 0) return launch_steps(plan, wave->first, wave->end, -1);
     EST_TRY(r->runs->fork(r->queue, 2));
     EST_TRY(r->runs->lane(r->queue, 0));
-    EST_TRY(launch_steps(plan, heavy, heavy + 1));
+    EST_TRY(launch_steps(plan, heavy, heavy + 1, -1));
     EST_TRY(r->runs->lane(r->queue, 1));
-    EST_TRY(launch_steps(plan, wave->first, heavy));
-    EST_TRY(launch_steps(plan, heavy + 1, wave->end));
+    EST_TRY(launch_steps(plan, wave->first, heavy, -1));
+    EST_TRY(launch_steps(plan, heavy + 1, wave->end, -1));
     return r->runs->join(r->queue);
 }
 
 static est_status launch_all(est_plan *plan)
 {
-    for (int32_t g = 0; g < plan->n_waves; g++) EST_TRY(launch_wave(plan, &plan->waves[g]));
-    return EST_OK;
+    uint32_t open = 0; /* side lanes that have not been met */
+
+    for (int32_t g = 0; g < plan->n_waves; g++) {
+        const est_plan_wave *wave  = &plan->waves[g];
+        uint32_t             lanes = lanes_of(plan, wave);
+
+        EST_TRY(meet_lanes(plan, wave->meets));
+        EST_TRY(launch_aside(plan, wave, lanes));
+        EST_TRY(launch_wave(plan, wave));
+        open = (open & ~wave->meets) | lanes;
+    }
+    return meet_lanes(plan, open);
 }
 
 static est_status launch_watch(est_plan *plan)
@@ -511,9 +559,12 @@ static est_status check_item(const est_plan *plan, const est_item *item)
 static est_status run_checked(est_plan *plan)
 {
     for (int32_t s = 0; s < plan->n_steps; s++) {
-        EST_TRY(launch_steps(plan, s, s + 1));
+        const est_item *item   = &plan->items[plan->steps[s]];
+        est_status      status = launch_item(plan, item);
+
+        if (status != EST_OK) return est_item_failed(item, status);
         EST_TRY(await(plan->recorder));
-        if (plan->items[plan->steps[s]].kernel != NULL) EST_TRY(check_item(plan, &plan->items[plan->steps[s]]));
+        if (item->kernel != NULL) EST_TRY(check_item(plan, item));
     }
     return EST_OK;
 }

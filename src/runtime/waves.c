@@ -236,5 +236,5 @@ est_status est_plan_waves(est_plan *plan)
     EST_TRY(est_order_incoming(&plan->order, plan->arena, &w.in));
     walk(&w);
     find_waves_of_items(plan);
-    return EST_OK;
+    return plan->device->runs != NULL ? est_plan_aside(plan, &w.in) : EST_OK;
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/sorted_ids.h"
 #include "support/op_check.h"
 
 #define VAR(...)                                                                                                       \
@@ -49,6 +50,24 @@ static inline void apply_indices(void)
     for (int i = 0; i < N_MANY; i++) many[i] = (i * 1237 + 11) % 5000;
 }
 
+/* Rows of a table of 90 that repeat, with a row that many have, and the same sorted. */
+#define N_REPEATED 700
+static double       repeated[N_REPEATED], repeated_sorted[N_REPEATED];
+static const double beyond[] = { 3, 90, 5, 91 }, beyond_sorted[] = { 3.0 * (1 << 24) + 0, 5.0 * (1 << 24) + 2,
+                                                                     90.0 * (1 << 24) + 1, 91.0 * (1 << 24) + 3 };
+
+static inline void apply_repeated(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < N_REPEATED; i++) repeated[i] = i % 3 == 0 ? 17 : (i * 37) % 90;
+    for (int row = 0; row < 90; row++) {
+        for (int i = 0; i < N_REPEATED; i++) {
+            if ((int)repeated[i] == row) repeated_sorted[n++] = (double)est_sorted_key(row, false, i);
+        }
+    }
+}
+
 /* One element: v[0] the variable, v[1..] its slots, s the scalar inputs in order. */
 typedef void (*apply_formula)(double v[4], double g, const double *s, const est_node_def *node);
 
@@ -68,6 +87,33 @@ static inline void apply_ref(est_ref *r, int n_vars, int grad, int indices, appl
         double  v[4];
         for (int k = 0; k < n_vars; k++) v[k] = r->out[k][at];
         formula(v, r->in[grad][i], s, r->node);
+        for (int k = 0; k < n_vars; k++) r->out[k][at] = v[k];
+    }
+}
+
+/* Sums the columns of rows that repeat, then applies the formula to each row once. */
+static inline void apply_sums_ref(est_ref *r, int n_vars, int grad, apply_formula formula)
+{
+    int64_t n = est_shape_count(&r->in_shape[0]), cols = r->in_shape[0].dim[1], step = r->in_shape[grad].dim[1];
+    int64_t n_ids = r->in_shape[grad].dim[0], column = est_node_int(r->node, "column");
+    double  s[10];
+    int     n_s = 0;
+
+    for (int i = n_vars; i < r->n_in - 1; i++) {
+        if (i != grad && i != grad + 1) s[n_s++] = r->in[i][0];
+    }
+    for (int v = 0; v < n_vars; v++) memcpy(r->out[v], r->in[v], (size_t)n * sizeof(double));
+    for (int64_t at = 0; at < n; at++) {
+        double v[4], g = 0;
+        bool   any = false;
+
+        for (int64_t i = 0; i < n_ids; i++) {
+            if ((int64_t)r->in[grad + 1][i] != at / cols) continue;
+            g += r->in[grad][i * step + column + at % cols];
+            any = true;
+        }
+        for (int k = 0; k < n_vars; k++) v[k] = r->out[k][at];
+        if (any) formula(v, g, s, r->node);
         for (int k = 0; k < n_vars; k++) r->out[k][at] = v[k];
     }
 }

@@ -52,6 +52,16 @@ static void sparse_v2(est_ref *r)
     apply_ref(r, 3, 3, 4, ftrl_v2);
 }
 
+static void sums(est_ref *r)
+{
+    apply_sums_ref(r, 3, 3, ftrl);
+}
+
+static void sums_v2(est_ref *r)
+{
+    apply_sums_ref(r, 3, 3, ftrl_v2);
+}
+
 /* From 0 with accumulator 0.1, g = 1, lr 0.2, as TensorFlow gives it. */
 static void first_step(est_ref *r)
 {
@@ -64,6 +74,11 @@ static void first_step(est_ref *r)
 #define SPARSE    .op = "ResourceSparseApplyFtrl", .tol = 1e-5, .ref = sparse
 #define DENSE_V2  .op = "ResourceApplyFtrlV2", .tol = 1e-5, .ref = dense_v2
 #define SPARSE_V2 .op = "ResourceSparseApplyFtrlV2", .tol = 1e-5, .ref = sparse_v2
+#define SUMS(at)  .op = "EstSumApplyFtrl", .tol = 2e-4, .ref = sums, .attrs = EST_ATTRS(est_attr_int("column", at))
+#define SUMS_V2(at)                                                                                                    \
+    .op = "EstSumApplyFtrlV2", .tol = 2e-4, .ref = sums_v2, .attrs = EST_ATTRS(est_attr_int("column", at))
+#define REPEATED  INDICES(EST_I64, N_REPEATED, repeated)
+#define SORTED    INDICES(EST_I64, N_REPEATED, repeated_sorted)
 #define BY_LR     .attrs = EST_ATTRS(est_attr_bool("multiply_linear_by_lr", true))
 #define SCALARS   NUMBER(0.2), NUMBER(0.1), NUMBER(0.05)
 #define SHRINKAGE NUMBER(0.02)
@@ -79,6 +94,7 @@ static void first_step(est_ref *r)
 int main(int argc, char **argv)
 {
     apply_indices();
+    apply_repeated();
     const est_op_case cases[] = {
         { DENSE, .in = { VAR(7), POSITIVE(7), VAR(7), IN(7), SCALARS, ROOT } },
         { DENSE, .in = { VAR(3, 5), POSITIVE(3, 5), VAR(3, 5), IN(3, 5), SCALARS, NUMBER(-0.75) } },
@@ -101,6 +117,16 @@ int main(int argc, char **argv)
           .in = { VAR(11), POSITIVE(11), VAR(11), IN(4), INDICES(EST_I32, 4, few), SCALARS, SHRINKAGE, NUMBER(-0.6) } },
         { SPARSE_V2, .in = { VAR(5000, 16), POSITIVE(5000, 16), VAR(5000, 16), IN(N_MANY, 16),
                              INDICES(EST_I64, N_MANY, many), SCALARS, SHRINKAGE, ROOT } },
+        { SUMS(0),
+          .in = { VAR(90, 1), POSITIVE(90, 1), VAR(90, 1), IN(N_REPEATED, 1), REPEATED, SCALARS, ROOT, SORTED } },
+        { SUMS(4),
+          .in = { VAR(90, 8), POSITIVE(90, 8), VAR(90, 8), IN(N_REPEATED, 16), REPEATED, SCALARS, ROOT, SORTED } },
+        { SUMS(0),
+          .in = { VAR(90, 1), POSITIVE(90, 1), VAR(90, 1), IN(N_REPEATED, 1), REPEATED, NUMBER(0), NUMBER(0), NUMBER(0),
+                  ROOT, SORTED },
+          .fails = EST_INVALID_ARGUMENT, .says = "learning rate" },
+        { SUMS_V2(1), .in = { VAR(90, 3), POSITIVE(90, 3), VAR(90, 3), IN(N_REPEATED, 7), REPEATED, SCALARS, SHRINKAGE,
+                              NUMBER(-0.6), SORTED } },
     };
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
 }

@@ -432,8 +432,11 @@ TEST(devices_that_run_by_themselves_get_fewer_passes)
                    { "EstGatherConcat", 1, 0 },
                    { "ResourceGather", 2, 4 },
                    { "EstConcatGrad", 0, 1 },
-                   { "EstDedupSlice", 2, 0 },
-                   { "EstDedup", 2, 4 },
+                   { "EstDedupSlice", 0, 0 },
+                   { "EstDedup", 0, 4 },
+                   { "EstSortIds", 2, 0 },
+                   { "EstSumApplyAdagrad", 4, 0 },
+                   { "ResourceSparseApplyAdagrad", 0, 4 },
                    { "EstSumToShape", 0, 2 },
                    { "EstPadRows", 1, 0 },
                    { "EstFirstRows", 1, 0 } };

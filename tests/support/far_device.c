@@ -22,7 +22,7 @@
 
 #define MEMORY    ((size_t)8 << 30) /* address space; pages are taken when they are touched */
 #define ALIGNMENT ((size_t)256)     /* as a GPU has it */
-#define LANES     4
+#define LANES     4                 /* of a fork; side lanes come behind */
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
@@ -219,7 +219,7 @@ static void memory(const est_device *device, size_t *available, size_t *total)
 
 /* Something enqueued: a kernel, a copy, a mark, or a recording. */
 typedef struct work {
-    enum { LAUNCH, COPY, FORK, JOIN, REPLAY, WATCH } kind;
+    enum { LAUNCH, COPY, FORK, JOIN, MEET, REPLAY, WATCH } kind;
     int               lane;
     const est_kernel *kernel; /* LAUNCH */
     est_call          call;
@@ -346,18 +346,44 @@ static const work *run_lanes(est_queue *q, const work *fork)
     return end->next;
 }
 
+/* What stands aside runs late: some of a lane whenever something else has run, the rest when the lane is met. */
+typedef struct side {
+    const work *first, *end; /* of what waits; works of other lanes are between */
+} side;
+
+static void run_side(est_queue *q, side *s, int lane, uint64_t n)
+{
+    for (; s->first != s->end && n > 0; s->first = s->first->next) {
+        if (s->first->lane != LANES + lane) continue;
+        run_one(q, s->first);
+        n--;
+    }
+}
+
 static void run_recording(est_queue *q, const est_recording *recording)
 {
-    const work *w = recording->first;
+    const work *w                = recording->first;
+    side        sides[EST_SIDES] = { { NULL, NULL } };
 
     while (w != NULL) {
+        int l = w->kind == MEET ? w->lane - LANES : (int)(draw(q) % EST_SIDES);
+
+        run_side(q, &sides[l], l, w->kind == MEET ? UINT64_MAX : draw(q) % 3);
         if (w->kind == FORK) {
             w = run_lanes(q, w);
-        } else {
-            run_one(q, w);
-            w = w->next;
+            continue;
         }
+        if (w->kind != MEET && w->lane >= LANES) {
+            side *s = &sides[w->lane - LANES];
+
+            if (s->first == s->end) s->first = w;
+            s->end = w->next;
+        } else if (w->kind != MEET) {
+            run_one(q, w);
+        }
+        w = w->next;
     }
+    for (int i = 0; i < EST_SIDES; i++) assert(sides[i].first == sides[i].end); /* all were met */
 }
 
 /* What is early on one run is late on another. */
@@ -587,6 +613,24 @@ static est_status join_lanes(est_queue *q)
     return enqueue(q, &(work){ .kind = JOIN });
 }
 
+static est_status choose_side(est_queue *q, int lane)
+{
+    assert(q->recording != NULL && lane < EST_SIDES);
+    q->lane = lane < 0 ? 0 : LANES + lane;
+    return EST_OK;
+}
+
+static est_status meet_side(est_queue *q, int lane)
+{
+    est_status status;
+
+    assert(q->lane == 0 && lane >= 0 && lane < EST_SIDES);
+    q->lane = LANES + lane;
+    status  = enqueue(q, &(work){ .kind = MEET });
+    q->lane = 0;
+    return status;
+}
+
 static est_status set_mark(est_queue *q, uint64_t *out)
 {
     pthread_mutex_lock(&q->lock);
@@ -639,6 +683,8 @@ static const est_device_runs far_runs = {
     .fork   = fork_lanes,
     .lane   = choose_lane,
     .join   = join_lanes,
+    .aside  = choose_side,
+    .meet   = meet_side,
     .mark   = set_mark,
     .wait   = await_mark,
 };

@@ -63,6 +63,32 @@ template <typename T> static inline T __shfl_sync(unsigned, T x, int lane)
     return cuda_on_cpu_exchange(x, threadIdx.x / 32 * 32 + (unsigned)lane % 32);
 }
 
+template <typename T> static inline T __shfl_up_sync(unsigned, T x, unsigned lanes)
+{
+    return cuda_on_cpu_exchange(x, threadIdx.x % 32 >= lanes ? threadIdx.x - lanes : threadIdx.x);
+}
+
+static inline unsigned __ballot_sync(unsigned, int yes)
+{
+    unsigned first = threadIdx.x / 32 * 32, votes = 0;
+
+    memcpy(cuda_on_cpu_slot(threadIdx.x), &yes, sizeof yes);
+    cuda_on_cpu_meet_warp();
+    for (unsigned i = 0; i < 32 && first + i < blockDim.x; i++) {
+        int other;
+
+        memcpy(&other, cuda_on_cpu_slot(first + i), sizeof other);
+        votes |= other != 0 ? 1u << i : 0;
+    }
+    cuda_on_cpu_meet_warp();
+    return votes;
+}
+
+static inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+
 template <typename T> static inline T atomicCAS(T *at, T expected, T value)
 {
     T before = *at;
@@ -177,6 +203,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaDeviceSynchronize(void);
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+static inline cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int)
+{
+    return cudaSuccess;
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
