@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Times what cuBLASLt proposes for the products of the reference models, and prints lines for src/cuda/gemm_choices.def
-// where the first proposal is not the fastest: of TF32 and bfloat16, with ESTOC_NO_TF32 of float32. scripts/gpu-run gemm runs
-// it.
+// where the first proposal is not the fastest: of TF32 and bfloat16, with ESTOC_NO_TF32 of float32. Also proves and times
+// what a step runs. scripts/gpu-run gemm runs it.
 //
 // A product is recorded ten times and replayed; the median of five replays counts. A line is printed when it wins 4 %.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "cuda/bfloat16.h"
 #include "cuda/gemm.cuh"
 
 #define REPEAT 10
@@ -41,17 +43,26 @@ static void check(int error, const char *what)
     exit(1);
 }
 
+// Of numbers below 1, be they read as float32 or two bytes each.
 static void *room(size_t bytes)
 {
-    void *p = NULL;
+    std::vector<uint16_t> halves(bytes / sizeof(uint16_t));
+    void                 *p    = NULL;
+    uint32_t              seed = 1;
 
+    for (uint16_t &half : halves) {
+        seed = seed * 1664525 + 1013904223;
+        half = est_bfloat16_bits((float)(seed >> 8) / (1 << 23) - 1);
+    }
     check(cudaMalloc(&p, bytes), "memory");
-    check(cudaMemset(p, 0x3c, bytes), "memory"); // small numbers
+    check(cudaMemcpy(p, halves.data(), bytes, cudaMemcpyHostToDevice), "memory");
     return p;
 }
 
+typedef int (*launcher)(const est_call *c, const est_product *p);
+
 // Microseconds of one product; below 0: it is not possible.
-static double time_of(const est_product *p)
+static double time_of(launcher launch, const est_product *p)
 {
     est_call            c = {};
     cudaGraph_t         graph;
@@ -62,7 +73,7 @@ static double time_of(const est_product *p)
 
     c.stream = stream;
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "record");
-    for (int i = 0; i < REPEAT && error == 0; i++) error = est_product_launch_as(&c, p);
+    for (int i = 0; i < REPEAT && error == 0; i++) error = launch(&c, p);
     if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || error != 0) {
         (void)cudaGetLastError();
         return -1;
@@ -88,6 +99,38 @@ static double time_of(const est_product *p)
     return us[us.size() / 2];
 }
 
+static std::vector<float> result_of(const est_product *p)
+{
+    std::vector<float> y((size_t)(p->m * p->n));
+    est_call           c = {};
+
+    c.stream = stream;
+    check(cudaMemsetAsync(p->y, 0xff, y.size() * sizeof(float), stream), "memory");
+    check(est_product_launch(&c, p), "product");
+    check(cudaMemcpyAsync(y.data(), p->y, y.size() * sizeof(float), cudaMemcpyDeviceToHost, stream), "memory");
+    check(cudaStreamSynchronize(stream), "product");
+    return y;
+}
+
+// What a step runs: microseconds, and how far TF32 is from float32, in the mean size of what is summed. A factor is
+// rounded by at most 2^-11 of itself.
+static void prove(const char *model, est_product p)
+{
+    std::vector<float> chosen = result_of(&p), again = result_of(&p), full;
+    double             us = time_of(est_product_launch, &p), worst = 0;
+
+    p.full = true;
+    full   = result_of(&p);
+    for (size_t i = 0; i < full.size(); i++) {
+        double error = fabs((double)chosen[i] - full[i]);
+        worst        = error <= worst ? worst : error; // a NaN stays
+    }
+    worst /= (double)p.k / 4;
+    fprintf(stderr, "%-10s chosen   %d%d           m %5d n %5d k %5d:       %7.2f us, error %.2g%s\n", model, p.trans_a,
+            p.trans_b, (int)p.m, (int)p.n, (int)p.k, us, worst, chosen == again ? "" : ", OTHER BITS");
+    if (!(worst < 1e-3) || chosen != again) exit(1);
+}
+
 static void measure_as(const char *model, est_product p)
 {
     static const char *const epilogues[]  = { "NONE", "BIAS", "BIAS_RELU", "NONE" };
@@ -103,7 +146,7 @@ static void measure_as(const char *model, est_product p)
 
             p.choice = i;
             p.turn   = turn == 1;
-            us       = time_of(&p);
+            us       = time_of(est_product_launch_as, &p);
             if (i == 0 && turn == 0) first = us;
             if (us > 0 && us < best) {
                 best   = us;
@@ -125,6 +168,7 @@ static void measure_as(const char *model, est_product p)
 
 static void measure(const char *model, est_product p)
 {
+    prove(model, p);
     measure_as(model, p);
     p.bfloat16 = true;
     if (est_cublaslt_tf32()) measure_as(model, p);

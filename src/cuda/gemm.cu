@@ -240,10 +240,9 @@ static const struct {
 #undef EST_GEMM_CHOICE
 };
 
-/* As the table says. */
-static est_product choose(const est_product *p)
+/* As the table says; false: nothing. */
+static bool choose(est_product *p)
 {
-    est_product  chosen   = *p;
     est_epilogue epilogue = p->epilogue == EST_EPILOGUE_MASK ? EST_EPILOGUE_NONE : p->epilogue;
 
     for (size_t i = 0; i < sizeof choices / sizeof choices[0] && p->dtype == EST_F32; i++) {
@@ -252,21 +251,37 @@ static est_product choose(const est_product *p)
             choices[i].trans_b != p->trans_b || choices[i].epilogue != epilogue) {
             continue;
         }
-        chosen.choice = choices[i].choice;
-        chosen.turn   = choices[i].turn && est_product_can_turn(p);
+        p->choice = choices[i].choice;
+        p->turn   = choices[i].turn && est_product_can_turn(p);
+        return true;
     }
-    return chosen;
+    return false;
+}
+
+static bool launch_tf32(const est_call *c, const est_product *p, int *error)
+{
+    est_product plain = *p;
+
+    if (p->epilogue == EST_EPILOGUE_MASK) plain.epilogue = EST_EPILOGUE_NONE;
+    if (!est_tf32_launch(c, &plain, error)) return false;
+    if (*error == 0 && p->epilogue == EST_EPILOGUE_MASK) {
+        *error = launch_mask(c, (float *)p->y, (const float *)p->with, p->m * p->n);
+    }
+    return true;
 }
 
 int est_product_launch(const est_call *c, const est_product *p)
 {
-    est_product chosen = choose(p);
+    est_product chosen = *p;
+    bool        listed = choose(&chosen);
+    int         error  = 0;
     est_narrow  narrow = p->dtype == EST_F32 && !p->bfloat16
                              ? est_product_narrow(p->trans_a, p->trans_b, p->m, p->n, p->k)
                              : EST_NARROW_NOT;
 
     if (p->m > 0 && narrow == EST_NARROW_FORWARD) return est_narrow_launch(c, p);
     if (p->m > 0 && narrow == EST_NARROW_KERNEL && p->epilogue == EST_EPILOGUE_NONE) return launch_narrow_kernel(c, p);
+    if (!listed && launch_tf32(c, p, &error)) return error;
     if (is_thin(p)) return launch_thin(c, p);
     return est_product_launch_as(c, &chosen);
 }

@@ -85,7 +85,9 @@ static inline est_precision_used est_precision_of(const est_product *p)
     return est_cublaslt_tf32() && !p->full ? EST_PRODUCT_TF32 : EST_PRODUCT_FLOAT32;
 }
 
-/* Whether it took the product; *error then says how that went. Not for EST_EPILOGUE_MASK. */
+/* Whether it took the product; *error then says how that went. Not for EST_EPILOGUE_MASK. The second is of our own, in
+ * TF32 (cuda/gemm_tf32.cu). */
 bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error);
+bool est_tf32_launch(const est_call *c, const est_product *p, int *error);
 
 #endif

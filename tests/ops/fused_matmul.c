@@ -72,6 +72,10 @@ int main(int argc, char **argv)
         { BIAS(RELU(true), TRANS_B(true)), .in = { IN(2049, 260), IN(3, 260), IN(3) } },
         { BIAS(RELU(false)), .in = { IN(3, 132), IN(132, 16), IN(16) } },
         { BIAS(RELU(true)), .in = { IN(9, 1100), IN(1100, 65), IN(65) } }, /* a long sum: by parts on a GPU */
+        { BIAS(RELU(true)), .in = { IN(65, 512), IN(512, 36), IN(36) } }, /* by tensor cores on a GPU, in parts; not: */
+        { BIAS(RELU(true)), .in = { IN(65, 512), IN(512, 34), IN(34) } },
+        { BIAS(RELU(false)), .in = { IN(65, 40), IN(40, 36), IN(36) } },
+        { MASK(TRANS_B(true)), .in = { IN(70, 40), IN(68, 40), IN(70, 68) } },
         { MASK(TRANS_B(false)), .in = { IN(3, 1100), IN(1100, 7), IN(3, 7) } },
         { MASK(TRANS_B(false)), .in = { IN(3, 5), IN(5, 7), IN(3, 7) } },
         { MASK(TRANS_B(true)), .in = { IN(65, 31), IN(90, 31), IN(65, 90) } },

@@ -37,7 +37,14 @@ int main(int argc, char **argv)
         { "MatMul", { IN(257, 300), IN(300, 131) }, .tol = 2e-5, .ref = matmul_ref }, /* several slices by rows */
         { "MatMul", { IN(300, 131), IN(300, 513) }, T(true, false), .tol = 2e-5, .ref = matmul_ref }, /* by columns */
         { "MatMul", { IN(5, 1500), IN(1500, 70) }, .tol = 1e-4, .ref = matmul_ref }, /* a long sum: by parts on a GPU */
-        { "MatMul", { IN(700, 66), IN(700, 3) }, T(true, false), .tol = 5e-5, .ref = matmul_ref }, /* few columns */
+        { "MatMul",
+          { IN(68, 36), IN(36, 40) },
+          .tol = 1e-5,
+          .ref = matmul_ref }, /* by tensor cores on a GPU, as the next: */
+        { "MatMul", { IN(36, 44), IN(72, 44) }, T(false, true), .tol = 1e-5, .ref = matmul_ref },
+        { "MatMul", { IN(150, 72), IN(150, 68) }, T(true, false), .tol = 2e-5, .ref = matmul_ref }, /* in two parts */
+        { "MatMul", { IN(2052, 132), IN(2052, 68) }, T(true, false), .tol = 1e-4, .ref = matmul_ref }, /* large tiles */
+        { "MatMul", { IN(700, 66), IN(700, 3) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },     /* few columns */
         { "MatMul", { IN(40, 33), IN(40, 16) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
         { "MatMul", { IN(513, 64), IN(513, 1) }, T(true, false), .tol = 5e-5, .ref = matmul_ref },
         { "MatMul", { IN(600, 132), IN(600, 10) }, T(true, false), .tol = 5e-5, .ref = matmul_ref }, /* in chunks */

@@ -190,8 +190,16 @@ void *cuda_on_cpu_slot(unsigned thread)
     return &block.slots.at(thread);
 }
 
-void cuda_on_cpu_run(dim3 grid, dim3 size, const std::function<void()> &thread)
+static std::vector<char> room;
+
+char *cuda_on_cpu_room(void)
 {
+    return room.data() + (-(uintptr_t)room.data() & 127);
+}
+
+void cuda_on_cpu_run(dim3 grid, dim3 size, size_t room_bytes, const std::function<void()> &thread)
+{
+    room     = std::vector<char>(room_bytes + 127, (char)-1); /* NaNs */
     gridDim  = grid;
     blockDim = size;
     for (unsigned i = 0; i < grid.x * grid.y * grid.z; i++) {

@@ -165,7 +165,8 @@ typedef struct cudaDeviceProp {
 } cudaDeviceProp;
 
 cudaError_t cuda_on_cpu_enqueue(const std::function<void()> &work);
-void        cuda_on_cpu_run(dim3 grid, dim3 block, const std::function<void()> &thread);
+void        cuda_on_cpu_run(dim3 grid, dim3 block, size_t room_bytes, const std::function<void()> &thread);
+char       *cuda_on_cpu_room(void); /* shared memory of the block, as large as the launch said */
 
 template <typename... P, typename... A>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A... args)
@@ -173,8 +174,15 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     std::tuple<P...>      kept(args...);
     std::function<void()> thread = [kernel, kept]() { std::apply(kernel, kept); };
     dim3                  grid = config->gridDim, block = config->blockDim;
+    size_t                room = config->dynamicSmemBytes;
 
-    return cuda_on_cpu_enqueue([grid, block, thread]() { cuda_on_cpu_run(grid, block, thread); });
+    return cuda_on_cpu_enqueue([grid, block, room, thread]() { cuda_on_cpu_run(grid, block, room, thread); });
+}
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+template <typename K> static inline cudaError_t cudaFuncSetAttribute(K, cudaFuncAttribute, int)
+{
+    return cudaSuccess;
 }
 
 const char *cudaGetErrorString(cudaError_t error);
