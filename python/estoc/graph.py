@@ -63,6 +63,8 @@ class Graph:
     builds = False
     #: whether it only says what shapes functional models of Keras have: variables are elsewhere
     is_sketch = False
+    only_shapes = False  # nobody runs what is built now: a loop over an unknown number of steps may have one
+    has_guesses = False  # such a loop is in it
 
     def __init__(self, seed: int = 0, _borrowed: Any = None):
         self._after: list[Node] = []

@@ -265,3 +265,36 @@ def callbacks_of_own_steps(tf):
             lines = file.read().split()
         found[name] += [lines[0], len(lines), [float(cell) for cell in lines[-1].split(",")]]
     return found
+
+
+@case
+def unknown_numbers_of_steps(tf):
+    layers, keras = tf.keras.layers, tf.keras
+    random = np.random.RandomState(2)
+    words, y = random.randint(0, 6, (8, 5)), random.randn(8, 2).astype(np.float32)
+
+    def made():
+        inputs = keras.Input((None,))
+        hidden = layers.Embedding(6, 3, mask_zero=True, name="words")(inputs)
+        hidden = layers.Bidirectional(layers.GRU(2, return_sequences=True), name="both")(hidden)
+        hidden = layers.TimeDistributed(layers.Dense(3), name="each")(hidden)
+        sequence, state, cell = layers.LSTM(2, return_sequences=True, return_state=True, name="states")(
+            hidden)
+        return keras.Model(inputs, [layers.SimpleRNN(2, name="last")(sequence), state])
+
+    model, lines = made(), []
+    shapes = [model.layers[1].input_shape, [layer.output_shape for layer in model.layers[1:3]],
+              [list(output.shape) for output in model.outputs]]
+    set_weights(model)
+    model.summary(print_fn=lambda line, *rest: lines.append(line))
+    found = [model.predict(words, verbose=0), model(words[:, :3]), model.predict(words[:, :4], verbose=0)]
+    model.compile("sgd", "mse")
+    found += [model.fit(words, [y, y], batch_size=4, shuffle=False, verbose=0).history, model.get_weights(),
+              model.predict(words[:, :3], verbose=0), model(words[:3], True)]
+    sequential = keras.Sequential([layers.LSTM(2, input_shape=(None, 1), return_sequences=True), layers.GRU(2)])
+    set_weights(sequential)
+    batches = tf.data.Dataset.from_tensor_slices((words[:, :, None].astype(np.float32), y)).batch(4)
+    sequential.compile("sgd", "mse")
+    return {"shapes": shapes, "found": found, "sequential": [sequential.fit(batches, verbose=0).history,
+                                                             sequential.get_weights()],
+            "unknown": [line for line in lines if "None, None" in line and "LSTM" not in line and "Input" not in line]}

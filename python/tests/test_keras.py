@@ -119,7 +119,7 @@ def dense_model_of_two():
     lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
     lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones((2, 3))] * 2),
-    lambda: tf.keras.layers.LSTM(2)(tf.keras.Input((None, 3))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
+    lambda: tf.keras.layers.LSTM(2)((np.ones((1, 2, 3)), np.ones((1, 2)))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
     lambda: tf.keras.callbacks.TensorBoard(write_images=True), lambda: tf.keras.layers.StringLookup(sparse=True),
 ])
 def test_what_does_not_exist_is_refused(call):
@@ -229,7 +229,7 @@ def test_arguments_that_a_loop_does_not_have():
     x, y = data(64)
     model = OwnStep()
     model.compile("sgd", "mse")
-    with pytest.raises(NotImplementedError, match="class_weight"):
+    with pytest.raises(ValueError, match="no weight for the class -"):
         model.fit(x, y, class_weight={0: 1.0}, verbose=0)
     plain = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     plain.compile("sgd", "mse")
@@ -1430,3 +1430,20 @@ def test_weights_of_classes_and_tensorboard_where_steps_are_of_python(tmp_path):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     with pytest.raises(NotImplementedError, match="as its third part"):
         model.fit(tf.data.Dataset.from_tensor_slices((x, classes)).batch(4), class_weight={0: 1.0, 1: 2.0, 2: 0.5})
+
+
+def test_loops_over_an_unknown_number_of_steps_are_not_run(tmp_path):
+    model = tf.keras.Sequential([tf.keras.layers.LSTM(2, input_shape=(None, 3)), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.save_weights(str(tmp_path / "weights"))
+    x = np.random.RandomState(0).randn(6, 4, 3).astype(np.float32)
+    lengths = tf.data.Dataset.from_generator(lambda: iter([(x[:2], x[:2, 0, :1]), (x[2:, :3], x[2:, 0, :1])]),
+                                             output_signature=(tf.TensorSpec((None, None, 3)), tf.TensorSpec((None, 1))))
+    with pytest.raises(NotImplementedError, match="number of steps must be known"):
+        model.fit(lengths, verbose=0)
+    with pytest.raises(NotImplementedError, match="unknown number of steps"):
+        model.save(str(tmp_path / "model"))
+    want = model.predict(x, verbose=0)
+    model.save(str(tmp_path / "model"))
+    again = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"](tf.constant(x))
+    np.testing.assert_allclose(next(iter(again.values())), want, rtol=1e-5, atol=1e-6)

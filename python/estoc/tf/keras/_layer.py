@@ -71,7 +71,7 @@ def _sketch() -> Graph:
     """The graph in which functional models find out shapes; nothing of it is ever run."""
     if not _sketches:
         _sketches.append(Graph())
-        _sketches[0].is_sketch = True
+        _sketches[0].is_sketch = _sketches[0].only_shapes = True
     return _sketches[0]
 
 
@@ -93,6 +93,8 @@ class KerasTensor(Node):
     @property
     def name(self) -> str:
         return self._own_name or super().name
+
+    _keras_mask = property(lambda self: self.graph.masks.get(_place(self)))
 
     @staticmethod
     def _keras_call(function: Callable, positional: tuple, named: dict, layer: "Layer | None" = None) -> Any:
@@ -617,6 +619,9 @@ class Layer(Recorded, Named):
         """What it gave, for another model of the same layers."""
         return self._symbolic_call()[1]
 
+    input_shape = property(lambda self: _structure.map_structure(lambda leaf: tuple(leaf.shape), self.input))
+    output_shape = property(lambda self: _structure.map_structure(lambda leaf: tuple(leaf.shape), self.output))
+
     def _checkpoint_parts(self) -> list:
         """What tf.train.Checkpoint knows of this layer, by name: attributes, and variables by the names of
         add_weight."""
@@ -754,7 +759,7 @@ class Layer(Recorded, Named):
         node = next((leaf for leaf in _structure.flatten((args, named)) if isinstance(leaf, Node)), None)
         graph = node.graph if node is not None else default_graph()
         args, named = _structure.map_structure(lambda leaf: _as_input(leaf, graph), (args, named))
-        args, named = self._bound(args, named)
+        args, named = self._bound(*self._training_by_name(args, named))
         training = named.get("training")
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
         before = updates_of(graph)
@@ -770,6 +775,12 @@ class Layer(Recorded, Named):
         if not self._layers:
             take_updates(graph, before)
         return result
+
+    def _training_by_name(self, args: tuple, named: dict) -> tuple:
+        """The arguments of a call, of which the positional ones end before `training`."""
+        names = list(inspect.signature(self.call).parameters) if len(args) > 1 and not isinstance(self, NativeLayer) else []
+        place = names.index("training") if "training" in names else len(args)
+        return args[:place], {**named, **dict(zip(names[place:], args[place:]))}
 
     def _bound(self, args: tuple, named: dict) -> tuple:
         """The arguments of a call; of layers of the library all but the inputs by name."""
@@ -1090,16 +1101,26 @@ def _single(node: Node) -> Node:
 
 def build_in(layer: Layer, world: World, specs: list) -> None:
     """Makes the variables of a layer by a call that nobody runs."""
-    from .._world import Trace
-    with Trace(world):
+    with unrun(world):
         nodes = [world.graph.placeholder(None, dtype, shape) for dtype, shape in specs]
         layer._in_graph(nodes[0] if len(nodes) == 1 else nodes)
 
 
-def _call_again(layer: Layer, world: World, call: Call) -> None:
-    """Makes the variables of a layer that a functional model has called."""
+@contextlib.contextmanager
+def unrun(world: World) -> Any:
+    """A trace that makes variables and is never run."""
     from .._world import Trace
     with Trace(world):
+        world.graph.only_shapes = True
+        try:
+            yield
+        finally:
+            world.graph.only_shapes = False
+
+
+def _call_again(layer: Layer, world: World, call: Call) -> None:
+    """Makes the variables of a layer that a functional model has called."""
+    with unrun(world):
         args, named = _structure.map_structure(
             lambda leaf: world.graph.placeholder(None, leaf.dtype, leaf.shape) if isinstance(leaf, KerasTensor) else leaf,
             (call.positional, call.named))

@@ -66,6 +66,7 @@ class Network:
         self.graph: Graph | None = None
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
+        self.has_guesses = False  # it can tell shapes, and compute nothing
         self.optimizer: Any = None  # of compile
         self.kinds: dict[str, tuple] = {}  # of the components that it was built for
 
@@ -250,11 +251,13 @@ class Network:
         model = self._model()
         nodes = [Node(graph, lib.est_network_input_node(features, name.encode())) for name in self.names]
         graph.check()
+        graph.only_shapes = bool(model.__dict__.get("_only_shapes"))
         with graph.as_default():
             result = model._in_graph(model._pack_inputs(nodes), training=training)
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
+        self.has_guesses = self.has_guesses or graph.has_guesses
         masks = [graph.masks.get((leaf._c.id, leaf._c.output)) for leaf in leaves]
         leaves = [leaf if mask is None else Node(graph, lib.est_masked(leaf._c, mask._c))
                   for leaf, mask in zip(leaves, masks)]

@@ -61,6 +61,7 @@ from ._layer import Layer as _Layer
 from ._layer import NativeLayer as _NativeLayer
 from ._layer import build_in as _build_in
 from ._layer import unique_name as _unique_name
+from ._layer import unrun as _unrun
 from ._network import Network as _Network
 from ._network import by_output as _by_output
 from ._network import columns as _columns
@@ -452,7 +453,8 @@ class Model(_Layer):
         if not self.built or self.__dict__["_specs"] is None:
             self._build_for(rows.names, specs)
         network, kinds = self._network, rows.kinds()
-        if network is not None and any(_differ(kind, network.kinds.get(name)) for name, kind in kinds.items()):
+        if network is not None and (network.has_guesses and not self.__dict__.get("_only_shapes") or any(
+                _differ(kind, network.kinds.get(name)) for name, kind in kinds.items())):
             if self.optimizer is not None:
                 network.note_trained(self.optimizer)
             network.give_back()
@@ -462,9 +464,13 @@ class Model(_Layer):
                                       zip(rows.names, specs)], model_dir)
             network.names = rows.names
             self.__dict__["_network"] = network
-            if self._compiled is not None:
-                self._compile_network()
-            _check(_lib.est_network_build(network._c, _NULL))
+            try:
+                if self._compiled is not None:
+                    self._compile_network()
+                _check(_lib.est_network_build(network._c, _NULL))
+            except BaseException:
+                self.__dict__["_network"] = None
+                raise
             network._own_graph()
         for name, kind in kinds.items():
             network.kinds.setdefault(name, kind)
@@ -473,9 +479,8 @@ class Model(_Layer):
 
     def _build_for(self, names: list[str], specs: list) -> None:
         """Makes the variables in the world, from which the network gets its values."""
-        from .._world import Trace
         world = self._world_now()
-        with Trace(world):
+        with _unrun(world):
             nodes = [world.graph.placeholder(None, dtype, (None,) + tuple(shape)[1:]) for dtype, shape in specs]
             result = self._in_graph(self._pack_inputs(nodes))
         self.__dict__["_output_form"] = _structure.map_structure(lambda leaf: None, result)
@@ -996,7 +1001,11 @@ class Model(_Layer):
             def kinds() -> dict:
                 return {name: (dtype, tuple(shape)[1:]) for name, dtype, shape in specs}
 
-        self._ready(_Given, compiled=False)
+        self.__dict__["_only_shapes"] = True
+        try:
+            self._ready(_Given, compiled=False)
+        finally:
+            self.__dict__["_only_shapes"] = False
 
     def _saved_network(self) -> _Network:
         if self._network is None:
@@ -1007,6 +1016,15 @@ class Model(_Layer):
             self._network_from(specs)
         self._network.take()
         return self._network
+
+    def _whole_network(self) -> _Network:
+        """One that predicts what the model does."""
+        network = self._saved_network()
+        if network.has_guesses:
+            raise NotImplementedError(f"{self.name} has a loop over an unknown number of steps, which is unrolled: fit or "
+                                      "predict with the number of steps that the SavedModel takes first, or give a name "
+                                      "that ends with .keras")
+        return network
 
     # --- saving ---
 
@@ -1093,7 +1111,7 @@ class Model(_Layer):
                 self._save_config(folder, include_optimizer)
             return
         self._need_graph("save to a folder")
-        network = self._saved_network()
+        network = self._whole_network()
         _check(_lib.est_network_save(network._c, path.encode()))
         names = [network.name_of(variable._bytes) for variable in self._ordered_weights()]
         self._save_config(path, include_optimizer, [name and name.decode() for name in names])
@@ -1111,7 +1129,7 @@ class Model(_Layer):
     def export(self, filepath: _Any) -> None:
         """Writes a SavedModel for prediction only."""
         self._need_graph("export")
-        _check(_lib.est_network_save(self._saved_network()._c, _os.fspath(filepath).encode()))
+        _check(_lib.est_network_save(self._whole_network()._c, _os.fspath(filepath).encode()))
 
     def _save_config(self, path: str, with_optimizer: bool, names: _Sequence = ()) -> None:
         """How the model was made, for load_model; a model of a program's own classes has only what predicts. `names`
@@ -1184,7 +1202,10 @@ def _weights_of_classes(class_weight: dict, y: _Any, sample_weight: _Any) -> _np
                                   "labels of one output as an array; give a dataset weights as its third part")
     labels = _np.asarray(_unwrap(y))
     classes = labels.argmax(1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1).astype(_np.int64)
-    weights = _np.array([class_weight[int(one)] for one in classes], _np.float32)
+    missing = sorted(set(classes.tolist()) - class_weight.keys())
+    if missing:
+        raise ValueError(f"class_weight has no weight for the class {missing[0]}; it has {sorted(class_weight)}")
+    weights = _np.array([class_weight[one] for one in classes.tolist()], _np.float32)
     return weights if sample_weight is None else weights * _np.asarray(_unwrap(sample_weight), _np.float32)
 
 

@@ -308,6 +308,20 @@ class StackedRNNCells(Layer):
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
+def _without_steps(name: str, inputs: Node) -> None:
+    """Before a loop over an unknown number of steps is built: an error, where it will be run."""
+    if not inputs.graph.only_shapes:
+        raise NotImplementedError(f"{name}: the loop over time is unrolled, so the number of steps must be known: "
+                                  f"{inputs!r}. Give it in Input, or pad and batch with a fixed length")
+    inputs.graph.has_guesses = True
+
+
+def _like(node: Any, steps: int | None) -> Any:
+    """A stand-in for a node of another number of steps."""
+    shape = tuple(node.shape)
+    return node.graph.placeholder(None, node.dtype, (shape[0], steps) + shape[2:])
+
+
 class RNN(Layer):
     """A cell along the steps of [batch, steps, features]: the last output, or all of them. The steps are unrolled."""
 
@@ -324,7 +338,10 @@ class RNN(Layer):
         self.__dict__["stateful"] = stateful
 
     def __call__(self, inputs: Any, initial_state: Any = None, **named: Any) -> Any:
-        if isinstance(inputs, (list, tuple)) and initial_state is None:
+        if isinstance(inputs, tuple):
+            raise NotImplementedError(f"{self.name}: a cell of several inputs (a tuple) does not exist yet; concatenate them. "
+                                      "A list is the input and the states that it begins with")
+        if isinstance(inputs, list) and initial_state is None:
             inputs, *initial_state = inputs
         if initial_state is not None and len(initial_state):
             named["initial_state"] = initial_state
@@ -339,8 +356,11 @@ class RNN(Layer):
     def call(self, inputs: Any, initial_state: Any = None, mask: Any = None, training: Any = None) -> Any:
         steps = inputs.shape[1]
         if steps is None:
-            raise NotImplementedError(f"{self.name}: the loop over time is unrolled, so the number of steps must be "
-                                      f"known: {inputs!r}. Give it in Input, or pad and batch with a fixed length")
+            _without_steps(self.name, inputs)
+            result = self.call(_like(inputs, 1), initial_state, None if mask is None else _like(mask, 1), training)
+            first, *states = result if self.return_state else (result,)
+            first = _like(first, None) if self.return_sequences else first
+            return (first, *states) if self.return_state else first
         states = self._states(inputs, initial_state)
         factor = None
         if isinstance(self.cell, _Cell):
@@ -422,7 +442,8 @@ class TimeDistributed(Layer):
     def call(self, inputs: Any, training: Any = None) -> Any:
         steps, inner = inputs.shape[1], [int(size) for size in inputs.shape[2:]]
         if steps is None:
-            raise NotImplementedError(f"{self.name}: the number of steps must be known: {inputs!r}")
+            _without_steps(self.name, inputs)
+            return _like(self.call(_like(inputs, 1), training), None)
         result = self.layer(ops.reshape(inputs, [-1, *inner]), training=training)
         return ops.reshape(result, [-1, int(steps), *(int(size) for size in result.shape[1:])])
 
