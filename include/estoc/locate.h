@@ -62,6 +62,7 @@
 #define est_const_list(...) EST_LOCATED(est_const_list, __VA_ARGS__)
 #define est_conv2d(...) EST_LOCATED(est_conv2d, __VA_ARGS__)
 #define est_conv2d_layer(...) EST_LOCATED(est_conv2d_layer, __VA_ARGS__)
+#define est_conv2d_transpose(...) EST_LOCATED(est_conv2d_transpose, __VA_ARGS__)
 #define est_cos(...) EST_LOCATED(est_cos, __VA_ARGS__)
 #define est_crossed_column(...) EST_LOCATED(est_crossed_column, __VA_ARGS__)
 #define est_dedup(...) EST_LOCATED(est_dedup, __VA_ARGS__)

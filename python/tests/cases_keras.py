@@ -298,3 +298,29 @@ def unknown_numbers_of_steps(tf):
     return {"shapes": shapes, "found": found, "sequential": [sequential.fit(batches, verbose=0).history,
                                                              sequential.get_weights()],
             "unknown": [line for line in lines if "None, None" in line and "LSTM" not in line and "Input" not in line]}
+
+
+@case
+def transposed_convolutions(tf):
+    layers = tf.keras.layers
+    random = np.random.RandomState(4)
+    x = random.randn(2, 4, 3, 2).astype(np.float32)
+    filters = random.randn(3, 2, 5, 2).astype(np.float32)
+    found = [tf.nn.conv2d_transpose(x, filters, [2, 8, 6, 5], 2), tf.nn.conv2d_transpose(
+        x, filters, tf.constant([2, 6, 4, 5]), [1, 1], padding="VALID")]
+    with tf.GradientTape() as tape:
+        kernel = tf.Variable(filters)
+        loss = tf.reduce_sum(tf.square(tf.nn.conv2d_transpose(x, kernel, [2, 8, 6, 5], 2)))
+    found.append(tape.gradient(loss, kernel))
+    for named in ({"strides": 2, "padding": "same"}, {"strides": (2, 1), "activation": "relu", "use_bias": False},
+                  {"strides": 2, "padding": "same", "output_padding": 1}, {"strides": 2, "output_padding": (1, 0)}):
+        for size in (4, None):
+            inputs = tf.keras.Input((size, None if size is None else 3, 2))
+            outputs = layers.Conv2DTranspose(3, 3, kernel_regularizer="l2", **named)(inputs)
+            model = tf.keras.Model(inputs, outputs)
+            set_weights(model)
+            found += [[weight.name.split("/")[-1] for weight in model.weights], model(x), list(model.output_shape)]
+        y = model.predict(x, verbose=0)
+        model.compile("sgd", "mse")
+        found += [y, model.fit(x, y * 2, verbose=0).history, model.get_weights()]
+    return found

@@ -342,3 +342,11 @@ est_node est_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est
                       EST_ATTRS(est_attr_ints("strides", EST_I64S(1, stride_h, stride_w, 1)),
                                 est_attr_string("padding", est_padding_name(padding))));
 }
+
+est_node est_conv2d_transpose(est_node x, est_node filter, est_node sizes, int stride_h, int stride_w,
+                              est_padding padding)
+{
+    return est_build(x.graph, &est_op_conv2d_backprop_input, EST_NODES(sizes, filter, x),
+                     EST_ATTRS(est_attr_ints("strides", EST_I64S(1, stride_h, stride_w, 1)),
+                               est_attr_string("padding", est_padding_name(padding))));
+}

@@ -135,6 +135,20 @@ def conv2d(input: Tensor, filters: Tensor, strides: _Any, padding: str) -> _Any:
 
 
 @_eager
+def conv2d_transpose(input: Tensor, filters: Tensor, output_shape: _Any, strides: _Any,  # noqa: A002,F821
+                     padding: str = "SAME", data_format: str = "NHWC") -> _Any:
+    """The transpose of a convolution of images of that shape; filters are [height, width, out, in]."""
+    if data_format != "NHWC":
+        raise NotImplementedError(f"conv2d_transpose: data_format {data_format!r}; images are NHWC")
+    graph = (input if isinstance(input, _Node) else filters).graph
+    down, across = _two(strides)
+    sizes = list(output_shape) if isinstance(output_shape, (list, tuple)) else [output_shape]
+    parts = [_ops.reshape(_ops.cast(_as_node(_unwrap(size), graph), "int32"), [-1]) for size in sizes]
+    return graph.node(_lib.est_conv2d_transpose(_as_node(input, graph)._c, _as_node(filters, graph)._c,
+                                                _ops.concat(parts, 0)._c, down, across, _padding(padding)))
+
+
+@_eager
 def max_pool2d(input: Tensor, ksize: _Any, strides: _Any, padding: str) -> _Any:  # noqa: A002,F821
     """The largest of every window."""
     (h, w), (down, across) = _two(ksize), _two(strides)

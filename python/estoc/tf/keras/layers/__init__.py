@@ -26,7 +26,9 @@ from ....graph import Node as _Node
 from ....graph import as_node as _as_node
 from ....layers import _padding
 from ..._absent import module_getattr as _module_getattr
+from ... import nn as _nn
 from ..._array import range_ as _range
+from .. import activations as _activations
 from .. import constraints as _constraints
 from .. import initializers as _initializers
 from .. import regularizers as _regularizers
@@ -109,6 +111,51 @@ class Conv2D(_WithActivation):
 
         super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named, kernel_constraint,
                          bias_constraint)
+
+
+class Conv2DTranspose(Layer):
+    """The transpose of a convolution: images that grow by the strides."""
+
+    def __init__(self, filters: int, kernel_size: _Any, strides: _Any = (1, 1), padding: str = "valid",
+                 output_padding: _Any = None, data_format: _Any = None, dilation_rate: _Any = (1, 1),
+                 activation: _Any = None, use_bias: bool = True, kernel_initializer: _Any = "glorot_uniform",
+                 bias_initializer: _Any = "zeros", kernel_regularizer: _Any = None, bias_regularizer: _Any = None,
+                 kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
+        _channels_last(data_format)
+        _refuse(dilation_rate=dilation_rate)
+        super().__init__(**named)
+        self.filters, self.kernel_size, self.strides = int(filters), _two(kernel_size), _two(strides)
+        self.padding, self.use_bias, self.activation = padding.lower(), use_bias, _activations.get(activation)
+        self.output_padding = None if output_padding is None else _two(output_padding)
+        self.__dict__["_of_kernel"] = {"initializer": kernel_initializer, "regularizer": kernel_regularizer,
+                                       "constraint": kernel_constraint}
+        self.__dict__["_of_bias"] = {"initializer": bias_initializer, "regularizer": bias_regularizer,
+                                     "constraint": bias_constraint}
+
+    def build(self, input_shape: _Any) -> None:
+        self.kernel = self.add_weight("kernel", (*self.kernel_size, self.filters, int(input_shape[-1])), **self._of_kernel)
+        self.bias = self.add_weight("bias", (self.filters,), **self._of_bias) if self.use_bias else None
+
+    def _grown(self, size: _Any, i: int) -> _Any:
+        kernel, stride = self.kernel_size[i], self.strides[i]
+        if self.output_padding is None:
+            return size * stride + (max(kernel - stride, 0) if self.padding == "valid" else 0)
+        return (size - 1) * stride + kernel + self.output_padding[i] - (kernel // 2 * 2 if self.padding == "same" else 0)
+
+    def call(self, inputs: _Any) -> _Any:
+        sizes = [inputs.shape[i + 1] for i in range(2)]
+        known, dynamic = all(size is not None for size in sizes), _ops.shape(inputs)
+        grown = [self._grown(dynamic[i + 1] if size is None else size, i) for i, size in enumerate(sizes)]
+        result = _nn.conv2d_transpose.over_nodes(inputs, self.kernel._as_node(inputs.graph), [
+            dynamic[0], *grown, self.filters], self.strides, self.padding.upper())
+        if known:
+            result = _ops.reshape(result, [-1, *grown, self.filters])
+        if self.bias is not None:
+            result = inputs.graph.node(_lib.est_bias_add(result._c, self.bias._as_node(inputs.graph)._c))
+        return self.activation(result)
+
+
+Convolution2DTranspose = Conv2DTranspose
 
 
 class DepthwiseConv2D(_WithActivation):
