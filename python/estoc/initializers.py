@@ -73,10 +73,12 @@ def c_initializer(keep: Keep, value: Any) -> Any:
 
 
 def zeros() -> Initializer:
+    """Zeros."""
     return Initializer(lambda: lib.est_init_zeros())
 
 
 def ones() -> Initializer:
+    """Ones."""
     return Initializer(lambda: lib.est_init_ones())
 
 
@@ -97,10 +99,12 @@ def constant(value: Any = 0) -> Initializer:
 
 
 def random_uniform(low: float = -0.05, high: float = 0.05, seed: int = 0) -> Initializer:
+    """Numbers from low to high."""
     return Initializer(lambda: lib.est_init_random_uniform(low, high, seed))
 
 
 def random_normal(mean: float = 0, deviation: float = 0.05, seed: int = 0) -> Initializer:
+    """Normal."""
     return Initializer(lambda: lib.est_init_random_normal(mean, deviation, seed))
 
 
@@ -110,26 +114,32 @@ def truncated_normal(mean: float = 0, deviation: float = 0.05, seed: int = 0) ->
 
 
 def glorot_uniform(seed: int = 0) -> Initializer:
+    """Uniform, with a variance of 2 over the number of inputs and outputs."""
     return Initializer(lambda: lib.est_init_glorot_uniform(seed))
 
 
 def glorot_normal(seed: int = 0) -> Initializer:
+    """Normal within two deviations, with a variance of 2 over the number of inputs and outputs."""
     return Initializer(lambda: lib.est_init_glorot_normal(seed))
 
 
 def he_uniform(seed: int = 0) -> Initializer:
+    """Uniform, with a variance of 2 over the number of inputs."""
     return Initializer(lambda: lib.est_init_he_uniform(seed))
 
 
 def he_normal(seed: int = 0) -> Initializer:
+    """Normal within two deviations, with a variance of 2 over the number of inputs."""
     return Initializer(lambda: lib.est_init_he_normal(seed))
 
 
 def lecun_uniform(seed: int = 0) -> Initializer:
+    """Uniform, with a variance of 1 over the number of inputs."""
     return Initializer(lambda: lib.est_init_lecun_uniform(seed))
 
 
 def lecun_normal(seed: int = 0) -> Initializer:
+    """Normal within two deviations, with a variance of 1 over the number of inputs."""
     return Initializer(lambda: lib.est_init_lecun_normal(seed))
 
 

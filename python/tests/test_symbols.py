@@ -4,6 +4,7 @@ import ast
 import functools
 import importlib.machinery
 import importlib.util
+import inspect
 import os
 import re
 
@@ -90,6 +91,18 @@ def test_every_module_names_the_nearest():
         assert str(caught.value).startswith(f"{module.__name__.replace('estoc.', '', 1)} has no 'no_such_name'"), where
     with pytest.raises(AttributeError, match="tf has no 'reduce_meen'.*nearest is tf.reduce_mean$"):
         tf.compat.v2.reduce_meen
+
+
+def test_everything_public_says_what_it_does():
+    made = generator()
+    made.page()  # imports all modules
+    modules = {**made._absent.symbols(), **{f"estoc.{name}": importlib.import_module(f"estoc.{name}") for name in (
+        "data", "errors", "feature_column", "heads", "hooks", "initializers", "io", "layers", "losses", "metrics", "ops",
+        "optimizers", "sklearn")}, "estoc": importlib.import_module("estoc")}
+    silent = {f"{where}.{name}" for where, module in modules.items() for name, value in vars(module).items()
+              if not name.startswith(("_", "c_")) and str(getattr(value, "__module__", "")).startswith("estoc") and
+              callable(value) and not (inspect.getdoc(value) or "").strip()}
+    assert not silent, sorted(silent)
 
 
 @pytest.mark.parametrize("name, reason", [

@@ -82,6 +82,7 @@ def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, 
 
 
 def is_tensor(x: _Any) -> _Any:
+    """Whether it is a tensor or a variable."""
     return isinstance(x, (Tensor, Variable))
 
 

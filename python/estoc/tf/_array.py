@@ -48,11 +48,13 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Any:
 
 
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
+    """A tensor of zeros, empty strings or False."""
     kind = as_dtype(dtype)
     return _filled(shape, b"" if kind.name == "string" else 0, kind)
 
 
 def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
+    """A tensor of ones."""
     return _filled(shape, 1, dtype)
 
 
@@ -89,6 +91,7 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 
 def linspace(start: Any, stop: Any, num: int, name: str | None = None, axis: int = 0) -> Tensor:
+    """Numbers from start to stop with equal distances."""
     start = as_array(unwrap(start))
     if start.dtype.kind != "f":
         start = start.astype(np.float64)

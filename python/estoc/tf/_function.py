@@ -485,6 +485,8 @@ def dense(gradient: IndexedSlices) -> Any:
 
 
 class UnconnectedGradients:
+    """What a gradient is where nothing connects: None, or zeros."""
+
     NONE, ZERO = "none", "zero"
 
 

@@ -64,12 +64,14 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: _A
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDeviceConfiguration]:
+    """The logical devices of a device."""
     if device != _CPU:
         raise ValueError(f"Unrecognized device: {device!r}")
     return list(_parts)
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices that the program may use."""
     return [device for device in _visible if device_type in (None, device.device_type)]
 
 
@@ -89,6 +91,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 
 def functions_run_eagerly() -> bool:
+    """Whether functions run as Python."""
     return _function.run_eagerly[0]
 
 

@@ -79,10 +79,12 @@ def create_noop_writer() -> _Any:
 
 
 def experimental_set_step(step: _Any) -> None:
+    """Sets the step of summaries that are given none."""
     _local.step = step
 
 
 def get_step() -> _Any:
+    """The step of summaries that are given none."""
     return _local.__dict__.get("step")
 
 
@@ -106,6 +108,7 @@ def _number(step: _Any) -> int:
 
 
 def should_record_summaries() -> bool:
+    """Whether a writer takes summaries."""
     return bool(_writers()) and _writers()[-1] is not None
 
 

@@ -11,6 +11,7 @@ def is_built_with_cuda() -> bool:
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: object = None) -> bool:
+    """Whether there is a GPU."""
     return False
 
 

@@ -767,10 +767,12 @@ def get_strategy() -> Strategy:
 
 
 def has_strategy() -> bool:
+    """Whether this is within a strategy's scope."""
     return _world.current_strategy() is not None
 
 
 def in_cross_replica_context() -> bool:
+    """Whether this is within a scope and outside of replicas."""
     return _world.replica_context() is None and has_strategy()
 
 

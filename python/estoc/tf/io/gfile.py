@@ -42,10 +42,12 @@ def _as_errors(function: _Callable) -> _Callable:
 
 
 def exists(path: _Any) -> bool:
+    """Whether there is a file or folder."""
     return _os.path.exists(_path(path))
 
 
 def isdir(path: _Any) -> bool:
+    """Whether there is a folder."""
     return _os.path.isdir(_path(path))
 
 
@@ -70,21 +72,25 @@ def mkdir(path: _Any) -> None:
 
 @_as_errors
 def makedirs(path: _Any) -> None:
+    """Makes a folder, and those above it."""
     _os.makedirs(_path(path), exist_ok=True)
 
 
 @_as_errors
 def remove(path: _Any) -> None:
+    """Removes a file."""
     _os.remove(_path(path))
 
 
 @_as_errors
 def rmtree(path: _Any) -> None:
+    """Removes a folder with all that is in it."""
     _shutil.rmtree(_path(path))
 
 
 @_as_errors
 def copy(src: _Any, dst: _Any, overwrite: bool = False) -> None:
+    """Copies a file."""
     if not overwrite and exists(dst):
         raise AlreadyExistsError(f"file already exists: {_path(dst)}", None)
     _shutil.copyfile(_path(src), _path(dst))
@@ -92,6 +98,7 @@ def copy(src: _Any, dst: _Any, overwrite: bool = False) -> None:
 
 @_as_errors
 def rename(src: _Any, dst: _Any, overwrite: bool = False) -> None:
+    """Gives a file or folder another name."""
     if not overwrite and exists(dst):
         raise AlreadyExistsError(f"file already exists: {_path(dst)}", None)
     _os.replace(_path(src), _path(dst))
@@ -108,10 +115,12 @@ def stat(path: _Any) -> _Any:
 
 
 def walk(top: _Any, topdown: bool = True, onerror: _Any = None) -> _Any:
+    """Folders below one, each with the names of folders and files in it."""
     return _os.walk(_path(top), topdown, onerror)
 
 
 def join(path: _Any, *paths: _Any) -> str:
+    """Parts of a path as one."""
     return _os.path.join(_path(path), *map(_path, paths))
 
 

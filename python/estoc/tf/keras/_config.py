@@ -35,6 +35,7 @@ def register(package: str = "Custom", name: str | None = None) -> Callable:
 
 
 def registered_name(value: Any) -> str:
+    """The name that a class or function was registered by."""
     return next((key for key, one in registered.items() if one is value), value.__name__)
 
 

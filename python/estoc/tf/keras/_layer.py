@@ -171,6 +171,7 @@ class _Calling:
 
 
 def is_training() -> bool:
+    """Whether a layer is called to train."""
     return bool(_context.__dict__.get("training"))
 
 

@@ -25,7 +25,7 @@ def _named(name: str) -> _Callable:
     def build(x: "Tensor") -> _Any:  # noqa: F821
         return x.graph.node(function(x.value()._c if hasattr(x, "read_value") else x._c))
 
-    build.__name__ = name
+    build.__name__, build.__doc__ = name, f"The activation {name}, element by element."
     made = _eager(build, name)
     made._keras_name = name
     return made
@@ -84,6 +84,7 @@ def get(identifier: _Any) -> _Callable:
 
 
 def serialize(activation: _Callable) -> str:
+    """The name of an activation."""
     return activation._keras_name if hasattr(activation, "_keras_name") else activation.__name__
 
 

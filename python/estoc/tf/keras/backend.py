@@ -19,26 +19,32 @@ from ._layer import is_training as learning_phase  # noqa: F401
 
 
 def epsilon() -> float:
+    """The number that avoids divisions by zero."""
     return 1e-7
 
 
 def floatx() -> str:
+    """The dtype of floats."""
     return "float32"
 
 
 def image_data_format() -> str:
+    """The order of axes of images."""
     return "channels_last"
 
 
 def get_value(x: _Any) -> _Any:
+    """The value of a variable as an array."""
     return x.numpy()
 
 
 def set_value(x: _Any, value: _Any) -> None:
+    """Gives a variable a value."""
     x.assign(value)
 
 
 def int_shape(x: _Any) -> tuple:
+    """The shape as a tuple."""
     return tuple(x.shape)
 
 
@@ -65,7 +71,7 @@ for _name, _of in {"sum": _ops.reduce_sum, "max": _ops.reduce_max, "min": _ops.r
                    "prod": _ops.reduce_prod, "any": _ops.reduce_any, "all": _ops.reduce_all}.items():
     _call = _eager(_of, _name)
     globals()[_name] = (lambda call: lambda x, axis=None, keepdims=False: call(x, axis=axis, keepdims=keepdims))(_call)
-    globals()[_name].__name__ = _name
+    globals()[_name].__name__, globals()[_name].__doc__ = _name, _of.__doc__
 _cast, _sqrt, _stack, _concat = (_eager(function) for function in (_ops.cast, _ops.sqrt, _ops.stack, _ops.concat))
 _expand, _squeeze, _matmul, _softmax = (_eager(function) for function in (
     _ops.expand_dims, _ops.squeeze, _ops.matmul, _ops.softmax))
@@ -77,10 +83,12 @@ elu = _nn.elu
 
 
 def argmax(x: _Any, axis: int = -1) -> _Any:
+    """Where the largest value is."""
     return _argmax(x, axis)
 
 
 def argmin(x: _Any, axis: int = -1) -> _Any:
+    """Where the smallest value is."""
     return _argmin(x, axis)
 
 
@@ -92,14 +100,17 @@ def _number(x: _Any) -> _Any:
 
 
 def mean(x: _Any, axis: _Any = None, keepdims: bool = False) -> _Any:
+    """The mean over axes."""
     return _mean(_number(x), axis=axis, keepdims=keepdims)
 
 
 def std(x: _Any, axis: _Any = None, keepdims: bool = False) -> _Any:
+    """The standard deviation over axes."""
     return _array.reduce_std(_number(x), axis, keepdims)
 
 
 def var(x: _Any, axis: _Any = None, keepdims: bool = False) -> _Any:
+    """The variance over axes."""
     return _array.reduce_variance(_number(x), axis, keepdims)
 
 
@@ -109,11 +120,13 @@ def sqrt(x: _Any) -> _Any:
 
 
 def clip(x: _Any, min_value: _Any, max_value: _Any) -> _Any:
+    """Values within bounds."""
     low, high = float("-inf") if min_value is None else min_value, float("inf") if max_value is None else max_value
     return _array.clip_by_value(x, low, high)
 
 
 def flatten(x: _Any) -> _Any:
+    """As a vector."""
     return _eager(_ops.reshape)(x, [-1])
 
 
@@ -123,26 +136,32 @@ def batch_flatten(x: _Any) -> _Any:
 
 
 def expand_dims(x: _Any, axis: int = -1) -> _Any:
+    """With one more axis."""
     return _expand(x, axis)
 
 
 def squeeze(x: _Any, axis: int) -> _Any:
+    """Without an axis of length 1."""
     return _squeeze(x, [axis])
 
 
 def concatenate(tensors: _Any, axis: int = -1) -> _Any:
+    """Tensors one after the other."""
     return _concat(tensors, axis)
 
 
 def stack(x: _Any, axis: int = 0) -> _Any:
+    """Tensors along a new axis."""
     return _stack(x, axis)
 
 
 def permute_dimensions(x: _Any, pattern: _Any) -> _Any:
+    """With axes in another order."""
     return _eager(_ops.transpose)(x, list(pattern))
 
 
 def one_hot(indices: _Any, num_classes: int) -> _Any:
+    """Rows with a 1 at the place of the index."""
     return _eager(_ops.one_hot)(indices, int(num_classes))
 
 
@@ -154,14 +173,17 @@ def dot(x: _Any, y: _Any) -> _Any:
 
 
 def softmax(x: _Any, axis: int = -1) -> _Any:
+    """exp(x) over its sum."""
     return _softmax(x, axis)
 
 
 def l2_normalize(x: _Any, axis: _Any = None) -> _Any:
+    """Vectors of length 1."""
     return _nn.l2_normalize(x, axis)
 
 
 def relu(x: _Any, alpha: float = 0.0, max_value: _Any = None, threshold: float = 0.0) -> _Any:
+    """max(x, 0), with a slope below the threshold and a bound above."""
     if threshold:
         raise NotImplementedError("backend.relu: threshold does not exist yet")
     above = _nn.relu(x) if not alpha else _nn.leaky_relu(x, alpha)
@@ -169,42 +191,51 @@ def relu(x: _Any, alpha: float = 0.0, max_value: _Any = None, threshold: float =
 
 
 def ndim(x: _Any) -> int:
+    """The number of axes."""
     return len(x.shape)
 
 
 def is_keras_tensor(x: _Any) -> bool:
+    """Whether it stands for the input or output of a layer."""
     from ._layer import KerasTensor
     return isinstance(x, KerasTensor)
 
 
 def cast_to_floatx(x: _Any) -> _Any:
+    """As float32."""
     return _cast(x, "float32") if isinstance(x, (_Tensor, _ops.Node, _Variable)) else _np.asarray(x, "float32")
 
 
 def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str | None = None) -> _Any:
+    """A tensor of given values."""
     from .. import constant as make
     return make(value, dtype or floatx(), shape)
 
 
 def variable(value: _Any, dtype: _Any = None, name: str | None = None, constraint: _Any = None) -> _Any:
+    """A variable with a value."""
     if constraint is not None:
         raise NotImplementedError("backend.variable: constraint does not exist yet")
     return _Variable(_np.asarray(_unwrap(value), dtype or "float32"), name=name)
 
 
 def update(x: _Any, new_x: _Any) -> _Any:
+    """Gives a variable a value, and gives it back."""
     return x.assign(new_x)
 
 
 def update_add(x: _Any, increment: _Any) -> _Any:
+    """Adds to a variable, and gives it back."""
     return x.assign_add(increment)
 
 
 def update_sub(x: _Any, decrement: _Any) -> _Any:
+    """Subtracts from a variable, and gives it back."""
     return x.assign_sub(decrement)
 
 
 def eval(x: _Any) -> _Any:  # noqa: A001
+    """The value of a tensor as an array."""
     return x.numpy()
 
 
@@ -218,6 +249,7 @@ def binary_crossentropy(target: _Any, output: _Any, from_logits: bool = False) -
 
 
 def categorical_crossentropy(target: _Any, output: _Any, from_logits: bool = False, axis: int = -1) -> _Any:
+    """The crossentropy of each row with a distribution."""
     target = _cast(target, output.dtype)
     if from_logits:
         if axis != -1:
@@ -228,6 +260,7 @@ def categorical_crossentropy(target: _Any, output: _Any, from_logits: bool = Fal
 
 
 def sparse_categorical_crossentropy(target: _Any, output: _Any, from_logits: bool = False, axis: int = -1) -> _Any:
+    """The crossentropy of each row with a class."""
     from . import losses
     return losses.sparse_categorical_crossentropy(target, output, from_logits, axis)
 

@@ -28,6 +28,8 @@ from ..._tensor import as_dtype as _as_dtype
 
 
 class Reduction:
+    """How losses of examples become one number."""
+
     AUTO, NONE, SUM, SUM_OVER_BATCH_SIZE = "auto", "none", "sum", "sum_over_batch_size"
 
     @classmethod
@@ -406,6 +408,7 @@ kld = KLD = globals()["kl_divergence"]
 
 def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
                         axis: int = -1) -> _Any:
+    """The mean crossentropy of each row."""
     _last(axis, "binary_crossentropy")
     return _computed(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing)),
                      (y_true, y_pred))
@@ -413,17 +416,20 @@ def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, l
 
 def categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
                              axis: int = -1) -> _Any:
+    """The crossentropy of each row with a distribution."""
     _last(axis, "categorical_crossentropy")
     return _computed(_Each.made("est_loss_value_categorical_crossentropy", bool(from_logits), float(label_smoothing)),
                      (y_true, y_pred))
 
 
 def sparse_categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, axis: int = -1) -> _Any:
+    """The crossentropy of each row with a class."""
     _last(axis, "sparse_categorical_crossentropy")
     return _computed(_Each.made("est_loss_value_sparse_categorical_crossentropy", bool(from_logits)), (y_true, y_pred))
 
 
 def huber(y_true: _Any, y_pred: _Any, delta: float = 1.0) -> _Any:
+    """Squares of small errors, absolute values of large ones: the mean of each row."""
     return _dispatch(_Each.made("est_loss_value_huber", float(delta)), (y_true, y_pred), {}, _convert)
 
 

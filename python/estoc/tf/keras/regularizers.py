@@ -44,6 +44,7 @@ class L1L2(Regularizer):
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> Regularizer:
+    """The sum of absolute values and that of squares."""
     return L1L2(l1, l2)
 
 

@@ -72,10 +72,10 @@ def _take(tf: "dict[str, _Any]") -> None:
             globals()[name] = found
     globals()["norm"] = _renamed(tf["norm"], keep_dims="keepdims")
     globals()["py_func"] = _renamed(globals()["py_func"], stateful=None)
-    globals()["to_float"] = lambda x, name=None: tf["cast"](x, tf["float32"])
-    globals()["to_int32"] = lambda x, name=None: tf["cast"](x, tf["int32"])
+    for kind, named in (("float32", "to_float"), ("int32", "to_int32"), ("int64", "to_int64")):
+        globals()[named] = _to(tf["cast"], tf[kind])
     globals()["div"] = lambda x, y, name=None: _divide(tf, x, y)
-    globals()["to_int64"] = lambda x, name=None: tf["cast"](x, tf["int64"])
+    globals()["div"].__doc__ = _divide.__doc__
     from . import estimator  # over that of tf, which is there by now
 
     globals()["estimator"] = estimator
@@ -93,6 +93,14 @@ def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str = "C
     if found is not None and found != (*shape,):
         raise TypeError(f"tf.compat.v1.constant: shape={shape} with verify_shape, and the value has the shape {found}")
     return make(value, dtype, shape, name)
+
+
+def _to(cast: _Any, dtype: _Any) -> _Any:
+    def call(x: _Any, name: "str | None" = None) -> _Any:
+        return cast(x, dtype)
+
+    call.__doc__ = f"The tensor as {dtype.name}."
+    return call
 
 
 def _divide(tf: "dict[str, _Any]", x: _Any, y: _Any) -> _Any:

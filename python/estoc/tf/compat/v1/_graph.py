@@ -389,6 +389,7 @@ def _equality(of_values: bool) -> None:
 
 
 def executing_eagerly() -> bool:
+    """Whether operations compute at once: no graph is being built."""
     return default_graph() is None
 
 
@@ -580,6 +581,7 @@ class VariableScope:
 
 
 def get_variable_scope() -> VariableScope:
+    """The variable scope of the graph that is being built."""
     state = state_of(get_default_graph())
     if not state.scopes:
         state.scopes.append(VariableScope(False))
@@ -788,27 +790,33 @@ def get_collection_ref(key: str) -> list:
 
 
 def add_to_collection(name: str, value: Any) -> None:
+    """Puts a value into a collection of the graph."""
     state_of(get_default_graph()).collections.setdefault(name, []).append(value)
 
 
 def add_to_collections(names: Any, value: Any) -> None:
+    """Puts a value into several collections of the graph."""
     for name in [names] if isinstance(names, str) else names:
         add_to_collection(name, value)
 
 
 def global_variables(scope: str | None = None) -> list:
+    """Variables that checkpoints keep."""
     return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
 def local_variables(scope: str | None = None) -> list:
+    """Variables that no checkpoint keeps."""
     return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def trainable_variables(scope: str | None = None) -> list:
+    """Variables that optimizers train."""
     return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 def model_variables(scope: str | None = None) -> list:
+    """Variables of layers, as far as the program has put them into their collection."""
     return get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
@@ -837,6 +845,7 @@ def global_variables_initializer() -> Node:
 
 
 def local_variables_initializer() -> Node:
+    """An operation that gives local variables their initial values."""
     return variables_initializer(local_variables())
 
 
@@ -909,10 +918,12 @@ def assign(ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = 
 
 
 def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Node:
+    """An operation that adds to a variable; its value is the new one."""
     return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Node:
+    """An operation that subtracts from a variable; its value is the new one."""
     return ref.assign_sub(value)
 
 

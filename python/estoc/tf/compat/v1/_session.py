@@ -228,6 +228,7 @@ _sessions = threading.local()
 
 
 def get_default_session() -> Any:
+    """The session whose block this is, or None."""
     stack = _sessions.__dict__.get("stack")
     return stack[-1] if stack else None
 

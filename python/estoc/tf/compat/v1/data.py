@@ -138,10 +138,12 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
 
 
 def get_output_types(dataset_or_iterator: Any) -> Any:
+    """The dtypes of elements."""
     return _nest.map_structure(lambda spec: spec.dtype, dataset_or_iterator.element_spec)
 
 
 def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    """The shapes of elements."""
     return _nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)
 
 

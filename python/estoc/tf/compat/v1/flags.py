@@ -192,23 +192,28 @@ def _items(value: _Any) -> list[str]:
 
 
 def DEFINE_string(name: str, default: str | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag with a text."""
     _define(name, default, help, _os.fspath, named)
 
 
 def DEFINE_integer(name: str, default: int | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag with an integer."""
     _define(name, default, help, int, named, bounded=True)
 
 
 def DEFINE_float(name: str, default: float | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag with a number."""
     _define(name, default, help, float, named, bounded=True)
 
 
 def DEFINE_boolean(name: str, default: bool | None, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag that is --name or --noname."""
     _define(name, default, help, _switch, named, switch=True)
 
 
 def DEFINE_enum(name: str, default: str | None, enum_values: _Sequence[str], help: str | None = None,  # noqa: A002,N802
                 **named: _Any) -> None:
+    """A flag with one of some values."""
     def parse(value: str) -> str:
         if value not in enum_values:
             raise ValueError(f"value should be one of <{'|'.join(enum_values)}>")
@@ -218,18 +223,22 @@ def DEFINE_enum(name: str, default: str | None, enum_values: _Sequence[str], hel
 
 
 def DEFINE_list(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag with values between commas."""
     _define(name, default, help, _items, named)
 
 
 def DEFINE_multi_string(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag that may be given several times, with texts."""
     _define(name, default, help, str, named, many=True)
 
 
 def DEFINE_multi_integer(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag that may be given several times, with integers."""
     _define(name, default, help, int, named, bounded=True, many=True)
 
 
 def DEFINE_multi_float(name: str, default: _Any, help: str | None = None, **named: _Any) -> None:  # noqa: A002,N802
+    """A flag that may be given several times, with numbers."""
     _define(name, default, help, float, named, bounded=True, many=True)
 
 
@@ -242,6 +251,7 @@ def mark_flag_as_required(flag_name: str) -> None:
 
 
 def mark_flags_as_required(flag_names: _Sequence[str]) -> None:
+    """Says that these flags must be given."""
     for name in flag_names:
         mark_flag_as_required(name)
 

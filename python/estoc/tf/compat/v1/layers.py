@@ -123,17 +123,20 @@ def conv1d(inputs: _Any, filters: int, kernel_size: _Any, strides: _Any = 1, pad
 
 def max_pooling2d(inputs: _Any, pool_size: _Any, strides: _Any, padding: str = "valid",
                   data_format: str = "channels_last", name: str | None = None) -> _Any:
+    """The largest value of each window of images."""
     _channels_last(data_format)
     return _layers.max_pool2d(_input(inputs), pool_size, strides, padding, name)
 
 
 def average_pooling2d(inputs: _Any, pool_size: _Any, strides: _Any, padding: str = "valid",
                       data_format: str = "channels_last", name: str | None = None) -> _Any:
+    """The mean of each window of images."""
     _channels_last(data_format)
     return _layers.average_pool2d(_input(inputs), pool_size, strides, padding, name)
 
 
 def flatten(inputs: _Any, name: str | None = None, data_format: str = "channels_last") -> _Any:
+    """All axes but the first as one."""
     _channels_last(data_format)
     return _layers.flatten(_input(inputs))
 

@@ -23,6 +23,7 @@ def set_verbosity(v: int) -> None:
 
 
 def get_verbosity() -> int:
+    """The least level that is shown."""
     return _logger.getEffectiveLevel()
 
 

@@ -56,12 +56,14 @@ def _collected(loss: _Any, collection: str | None) -> _Any:
 def sparse_softmax_cross_entropy(labels: _Any, logits: _Any, weights: _Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = _LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """The crossentropy of logits with classes, weighted."""
     return _weighted(_losses.sparse_softmax_cross_entropy, labels, logits, weights, loss_collection, reduction)
 
 
 def softmax_cross_entropy(onehot_labels: _Any, logits: _Any, weights: _Any = 1.0, label_smoothing: float = 0,
                           scope: str | None = None, loss_collection: str | None = _LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """The crossentropy of logits with distributions, weighted."""
     return _weighted(_losses.softmax_cross_entropy, onehot_labels, logits, weights, loss_collection, reduction,
                      label_smoothing=label_smoothing)
 
@@ -69,6 +71,7 @@ def softmax_cross_entropy(onehot_labels: _Any, logits: _Any, weights: _Any = 1.0
 def sigmoid_cross_entropy(multi_class_labels: _Any, logits: _Any, weights: _Any = 1.0, label_smoothing: float = 0,
                           scope: str | None = None, loss_collection: str | None = _LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """The crossentropy of each logit, weighted."""
     return _weighted(_losses.sigmoid_cross_entropy, multi_class_labels, logits, weights, loss_collection, reduction,
                      label_smoothing=label_smoothing)
 
@@ -76,22 +79,26 @@ def sigmoid_cross_entropy(multi_class_labels: _Any, logits: _Any, weights: _Any 
 def mean_squared_error(labels: _Any, predictions: _Any, weights: _Any = 1.0, scope: str | None = None,
                        loss_collection: str | None = _LOSSES,
                        reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """(labels - predictions)^2, weighted."""
     return _weighted(_losses.mean_squared_error, labels, predictions, weights, loss_collection, reduction)
 
 
 def absolute_difference(labels: _Any, predictions: _Any, weights: _Any = 1.0, scope: str | None = None,
                         loss_collection: str | None = _LOSSES,
                         reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """|labels - predictions|, weighted."""
     return _weighted(_losses.absolute_difference, labels, predictions, weights, loss_collection, reduction)
 
 
 def huber_loss(labels: _Any, predictions: _Any, weights: _Any = 1.0, delta: float = 1.0, scope: str | None = None,
                loss_collection: str | None = _LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """Squares of small errors, absolute values of large ones, weighted."""
     return _weighted(_losses.huber, labels, predictions, weights, loss_collection, reduction, delta=delta)
 
 
 def log_loss(labels: _Any, predictions: _Any, weights: _Any = 1.0, epsilon: float = 1e-7, scope: str | None = None,
              loss_collection: str | None = _LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
+    """The crossentropy of probabilities, weighted."""
     return _weighted(_losses.log_loss, labels, predictions, weights, loss_collection, reduction, epsilon=epsilon)
 
 
@@ -137,10 +144,12 @@ def add_loss(loss: _Any, loss_collection: str | None = _LOSSES) -> None:
 
 
 def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list:
+    """The losses of the graph."""
     return _graph.get_collection(loss_collection, scope)
 
 
 def get_regularization_losses(scope: str | None = None) -> list:
+    """The losses of regularizers."""
     return _graph.get_collection(_graph.GraphKeys.REGULARIZATION_LOSSES, scope)
 
 

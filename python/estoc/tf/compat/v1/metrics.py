@@ -48,6 +48,7 @@ root_mean_squared_error = _of_two("root_mean_squared_error")
 
 def mean(values: _Any, weights: _Any = None, metrics_collections: _Any = None, updates_collections: _Any = None,
          name: str | None = None) -> _metrics.Metric:
+    """The mean of all values so far, and its update."""
     values = _as_node(values, _graph.get_default_graph())
     return _with_value(_metrics.mean(values, weights, name), metrics_collections, updates_collections)
 
@@ -55,6 +56,7 @@ def mean(values: _Any, weights: _Any = None, metrics_collections: _Any = None, u
 def auc(labels: _Any, predictions: _Any, weights: _Any = None, num_thresholds: int = 200,
         metrics_collections: _Any = None, updates_collections: _Any = None, curve: str = "ROC",
         name: str | None = None, summation_method: str = "trapezoidal") -> _metrics.Metric:
+    """The area under a curve, and its update."""
     return _with_value(_metrics.auc(labels, predictions, weights, num_thresholds, curve, summation_method, name),
                        metrics_collections, updates_collections)
 
@@ -62,6 +64,7 @@ def auc(labels: _Any, predictions: _Any, weights: _Any = None, num_thresholds: i
 def mean_per_class_accuracy(labels: _Any, predictions: _Any, num_classes: int, weights: _Any = None,
                             metrics_collections: _Any = None, updates_collections: _Any = None,
                             name: str | None = None) -> _metrics.Metric:
+    """The mean accuracy of classes, and its update."""
     return _with_value(_metrics.mean_per_class_accuracy(labels, predictions, num_classes, weights, name),
                        metrics_collections, updates_collections)
 

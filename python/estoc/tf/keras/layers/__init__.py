@@ -924,30 +924,37 @@ class CategoryEncoding(_NativeLayer):
 
 
 def concatenate(inputs: _Sequence, axis: int = -1, **named: _Any) -> _Any:
+    """Inputs one after the other."""
     return Concatenate(axis, **named)(inputs)
 
 
 def add(inputs: _Sequence, **named: _Any) -> _Any:
+    """The sum of inputs."""
     return Add(**named)(inputs)
 
 
 def multiply(inputs: _Sequence, **named: _Any) -> _Any:
+    """The product of inputs."""
     return Multiply(**named)(inputs)
 
 
 def average(inputs: _Sequence, **named: _Any) -> _Any:
+    """The mean of inputs."""
     return Average(**named)(inputs)
 
 
 def subtract(inputs: _Sequence, **named: _Any) -> _Any:
+    """The first of two inputs without the second."""
     return Subtract(**named)(inputs)
 
 
 def maximum(inputs: _Sequence, **named: _Any) -> _Any:
+    """The largest of inputs, element by element."""
     return Maximum(**named)(inputs)
 
 
 def minimum(inputs: _Sequence, **named: _Any) -> _Any:
+    """The smallest of inputs, element by element."""
     return Minimum(**named)(inputs)
 
 
