@@ -289,6 +289,7 @@ def test_variables_stay_in_the_network_until_they_are_read(monkeypatch):
         def on_train_batch_end(self, batch, logs=None):
             assert self.model.optimizer.learning_rate.numpy() == np.float32(0.1)
 
+    tf.keras.backend.clear_session()  # without what the networks of other tests have
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
     model.compile(tf.keras.optimizers.SGD(0.1), "mse")
     x = np.ones((40, 1), np.float32)
