@@ -33,7 +33,7 @@ from .data import Dataset
 __all__ = ["DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor", "WideDeepClassifier",
            "WideDeepRegressor"]
 
-_PREDICT_ROWS = 1024
+_PREDICT_ROWS = 256
 _INDICATOR_MAX = 8
 
 
@@ -184,10 +184,9 @@ class _Base(BaseEstimator):
             directory = tempfile.TemporaryDirectory(prefix="estoc-sklearn-")
             _unpack(self._files, directory.name)
             running = _running[self] = _Running(self._make(directory.name, False), directory)
-        rows = Dataset.from_tensor_slices(features).batch(_PREDICT_ROWS)
-        found = [batch[key] for batch in running.model.predict(lambda: rows, predict_keys=key,
+        found = [batch[key] for batch in running.model.predict(lambda: _full_batches(features), predict_keys=key,
                                                                yield_single_examples=False)]
-        return np.concatenate(found).astype(np.float64)
+        return np.concatenate(found)[:len(next(iter(features.values())))].astype(np.float64)
 
     def _start(self, X: Any) -> tuple[list, bool]:
         """The columns of X, and whether to train on from the last fit."""
@@ -257,6 +256,19 @@ class _Regressor(RegressorMixin, _Base):
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _full_batches(features: dict[str, np.ndarray]) -> Dataset:
+    """Batches of one size, the last one filled up with other rows: sums have another order in batches of other sizes, and
+    what is predicted for a row shall not depend on those beside it."""
+    n = len(next(iter(features.values())))
+    full = n - n % _PREDICT_ROWS
+    parts = [{name: array[:full] for name, array in features.items()}] if full else []
+    if n > full:
+        filled = np.arange(full, full + _PREDICT_ROWS) % n
+        parts.append({name: array[filled] for name, array in features.items()})
+    rows = [Dataset.from_tensor_slices(part).batch(_PREDICT_ROWS) for part in parts]
+    return rows[0] if len(rows) == 1 else rows[0].concatenate(rows[1])
 
 
 def _need_target(y: Any) -> None:

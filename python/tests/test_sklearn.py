@@ -75,6 +75,16 @@ def people():
     return frame, np.where(score > 0, "yes", "no"), score.to_numpy() * 10 + 500
 
 
+@pytest.mark.parametrize("kind", [models.DNNRegressor, models.WideDeepRegressor])
+def test_the_value_of_a_row_does_not_depend_on_other_rows(kind, monkeypatch):
+    monkeypatch.setattr(models, "_PREDICT_ROWS", 64)
+    X = np.random.RandomState(0).randn(150, 13)
+    model = kind(epochs=2, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    found = model.predict(X)
+    assert np.array_equal(found, [model.predict(row[None])[0] for row in X])
+    assert all(np.array_equal(found[:n], model.predict(X[:n])) for n in (63, 64, 65, 128, 149))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_with_categories(kind, people):
     frame, classes, values = people
