@@ -79,7 +79,11 @@ PROGRAMS = {}
 
 
 def program(function):
-    PROGRAMS[function.__name__] = function
+    def named_from_the_first(tf):
+        tf.keras.backend.reset_uids()
+        return function(tf)
+
+    PROGRAMS[function.__name__] = named_from_the_first
     return function
 
 
@@ -228,6 +232,69 @@ def text_models(tf):
     dataset = tf.data.Dataset.from_tensor_slices((texts[:, None], labels)).batch(4)
     return {"losses": model.fit(dataset, epochs=3, verbose=0).history["loss"],
             "predictions": model.predict(np.array([["good"], ["bad"], ["new"]], object), verbose=0)}
+
+
+@program
+def array_metrics(tf):
+    metrics = tf.keras.metrics
+    y = np.float32([[0, 1, 0], [1, 0, 1], [0, 0, 1], [1, 1, 0]])
+    p = np.float32([[0.2, 0.7, 0.4], [0.6, 0.1, 0.9], [0.45, 0.3, 0.2], [0.8, 0.55, 0.5]])
+    w = np.float32([1, 2, 0.5, 1])
+    classes, guesses = np.array([0, 1, 2, 2, 1]), np.array([0, 2, 2, 1, 1])
+    made = {
+        "precision": metrics.Precision(thresholds=[0.25, 0.5, 0.75]), "recall": metrics.Recall([0.25, 0.5]),
+        "precision_top": metrics.Precision(top_k=2), "recall_class": metrics.Recall(class_id=1),
+        "precision_one": metrics.Precision(0.5, class_id=2), "tp": metrics.TruePositives([0.3, 0.6]),
+        "fp": metrics.FalsePositives(0.45), "tn": metrics.TrueNegatives(thresholds=[0.5, 0.1]),
+        "fn": metrics.FalseNegatives(), "sensitivity": metrics.SensitivityAtSpecificity(0.5),
+        "specificity": metrics.SpecificityAtSensitivity(0.6, num_thresholds=11), "at_recall": metrics.PrecisionAtRecall(0.5),
+        "at_precision": metrics.RecallAtPrecision(0.7), "f1": metrics.F1Score(), "f1_micro": metrics.F1Score("micro", 0.5),
+        "f2": metrics.FBetaScore("weighted", 2.0), "f_macro": metrics.FBetaScore(average="macro", threshold=0.3),
+        "r2": metrics.R2Score(), "r2_each": metrics.R2Score(class_aggregation=None),
+        "r2_weighted": metrics.R2Score("variance_weighted_average", num_regressors=1),
+        "auc_labels": metrics.AUC(multi_label=True, num_thresholds=20), "auc_weights": metrics.AUC(
+            multi_label=True, num_labels=3, label_weights=[0.5, 0.3, 0.2]), "auc_minor": metrics.AUC(summation_method="minoring"),
+        "auc_major": metrics.AUC(20, "PR", "majoring"), "auc_limits": metrics.AUC(thresholds=[0.3, 0.6]),
+        "auc_pr": metrics.AUC(curve="PR", thresholds=[0.2, 0.5, 0.6]), "auc_logits": metrics.AUC(from_logits=True),
+        "tensor": metrics.MeanTensor(), "relative": metrics.MeanRelativeError(normalizer=[1.0, 2.0, 4.0])}
+    found = {}
+    for name, metric in made.items():
+        weighted = [{}] if name == "tensor" else [{}, {"sample_weight": w}]
+        found[name] = []
+        for named in weighted:
+            metric.update_state(*((p,) if name == "tensor" else (y, p)), **named)
+            found[name].append(metric.result())
+        metric.reset_state()
+        metric.update_state(*((p[:2],) if name == "tensor" and False else (p,) if name == "tensor" else (y[:2], p[:2])))
+        found[name].append(metric.result())
+        found[name].append(metric.name)
+    for name, metric in {"iou": metrics.IoU(3, [0, 2]), "mean_iou": metrics.MeanIoU(num_classes=3),
+                         "ignore": metrics.MeanIoU(3, ignore_class=2)}.items():
+        metric.update_state(classes, guesses)
+        found[name] = [metric.result(), metric.name]
+        metric.update_state(classes, guesses, sample_weight=[1, 2, 1, 0.5, 1])
+        found[name].append(metric.result())
+    one_hot = metrics.OneHotMeanIoU(3)
+    one_hot.update_state(y, p)
+    some = metrics.OneHotIoU(3, [1])
+    some.update_state(y, p)
+    binary = metrics.BinaryIoU([1], threshold=0.4)
+    binary.update_state(y, p)
+    found.update(one_hot=one_hot.result(), some=some.result(), binary=binary.result())
+    return found
+
+
+@program
+def array_metrics_of_models(tf):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2, activation="sigmoid", input_shape=(3,),
+                                                       kernel_initializer="ones")])
+    x = np.float32([[0.1, -0.5, 0.3], [-1, 0.2, 0.5], [2, -1, 0.4], [0.3, 0.1, -0.6]])
+    y = np.float32([[1, 0], [0, 1], [1, 1], [0, 0]])
+    model.compile(tf.keras.optimizers.SGD(0.5), "mse", metrics=[
+        tf.keras.metrics.Precision(thresholds=[0.4, 0.6], name="p"), tf.keras.metrics.F1Score(name="f"), "mae"])
+    history = model.fit(x, y, batch_size=4, epochs=2, verbose=0).history
+    return {"history": {key: [plain(v) for v in value] for key, value in history.items()},
+            "evaluate": [plain(v) for v in model.evaluate(x, y, verbose=0)]}
 
 
 def results(tf):

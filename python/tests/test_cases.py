@@ -18,6 +18,7 @@ with open(os.path.join(os.path.dirname(__file__), "golden_operations.json"), enc
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_case(name):
     found = []
+    tf.keras.backend.reset_uids()
     differences(plain(CASES[name](tf)), GOLDEN["cases"][name], name, found)
     assert not found, "\n".join(found[:20])
 

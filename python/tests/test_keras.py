@@ -116,7 +116,6 @@ def dense_model_of_two():
 
 @pytest.mark.parametrize("call", [
     lambda: tf.keras.layers.LSTM(2, stateful=True),
-    lambda: tf.keras.metrics.Precision(top_k=1),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
     lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones((2, 3))] * 2),
     lambda: tf.keras.layers.LSTM(2)((np.ones((1, 2, 3)), np.ones((1, 2)))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),
@@ -1268,7 +1267,6 @@ def test_callbacks_that_say_what_they_do(tmp_path, capsys):
 
 @pytest.mark.parametrize("call, error", [
     (lambda: tf.keras.metrics.AUC(unknown=False), TypeError),
-    (lambda: tf.keras.metrics.AUC(from_logits=True), NotImplementedError),
     (lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]).summary(unknown=1), TypeError),
     (lambda: tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))]).summary(layer_range=["a"]),
      NotImplementedError),

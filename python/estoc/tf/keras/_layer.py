@@ -47,10 +47,15 @@ def unique_name(base: str) -> str:
     return base if n == 0 else f"{base}_{n}"
 
 
+def reset_uids() -> None:
+    """Names count from the beginning again."""
+    _global_counts.clear()
+
+
 def clear_session() -> None:
     """Names count from the beginning again, and what is made from now on is apart from what was there: memory of models
     that nothing refers to any more is freed (tf.keras.backend.clear_session)."""
-    _global_counts.clear()
+    reset_uids()
     forget_computed()
     forget_gradients()
     new_world()

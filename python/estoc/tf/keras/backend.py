@@ -14,7 +14,7 @@ from .._eager import Tensor as _Tensor
 from .._eager import eager as _eager
 from .._eager import unwrap as _unwrap
 from .._world import Variable as _Variable
-from ._layer import clear_session  # noqa: F401
+from ._layer import clear_session, reset_uids  # noqa: F401
 from ._layer import is_training as learning_phase  # noqa: F401
 
 

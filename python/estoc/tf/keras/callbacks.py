@@ -149,7 +149,7 @@ def _around(callbacks: list, begins: list, ends: list) -> tuple[_Callable, _Call
     def end(n: int, logs: dict) -> None:
         for callback in last:
             getattr(callback, ends[0])(n, {name: value if isinstance(value, (_np.ndarray, list, tuple, dict)) else
-                                           float(value) for name, value in logs.items()})
+                                           float(value) if _np.ndim(value) == 0 else _np.asarray(value) for name, value in logs.items()})
 
     return begin, end
 
@@ -245,7 +245,7 @@ class _Progress:
         elif steps and done:
             parts.append(f"ETA: {secs / done * (steps - done):.0f}s")
         parts += [f"{name}: {value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{name}: {value:.4e}"
-                  for name, value in logs.items()]
+                  for name, value in ((name, _np.mean(value)) for name, value in logs.items())]
         if last and not self.bar:
             parts.append(pace)
         return " - ".join(parts)

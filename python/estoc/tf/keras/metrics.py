@@ -379,10 +379,37 @@ KLDivergence = _class("KLDivergence", "kl_divergence", "The mean of l log(l / p)
 LogCoshError = _class("LogCoshError", "log_cosh", "The mean of log(cosh(p - l)).", "logcosh")
 Poisson = _class("Poisson", "poisson", "The mean of p - l log p.")
 CosineSimilarity = _class("CosineSimilarity", "cosine_similarity", "1 when they point the same way.")
-TruePositives = _class("TruePositives", "true_positives", "Counted.", of_examples=False)
-TrueNegatives = _class("TrueNegatives", "true_negatives", "Counted.", of_examples=False)
-FalsePositives = _class("FalsePositives", "false_positives", "Counted.", of_examples=False)
-FalseNegatives = _class("FalseNegatives", "false_negatives", "Counted.", of_examples=False)
+
+
+class _Counted(_Native):
+    """A metric of counts: one of the library, and one over arrays where its parameters ask for it."""
+
+    _arrays = ""
+
+    def __new__(cls, thresholds: _Any = None, *args: _Any, **named: _Any) -> _Any:
+        plain = thresholds is None or _np.ndim(thresholds) == 0 and cls in (Precision, Recall)
+        if plain and not any(value is not None for value in (*args[:2], named.get("top_k"), named.get("class_id"))
+                             if not isinstance(value, str)):
+            return super().__new__(cls, thresholds, *args, **named)
+        return getattr(_arrays(), cls._arrays)(thresholds, *args, **named)
+
+
+def _arrays() -> _Any:
+    from . import _array_metrics
+    return _array_metrics
+
+
+def _counted(name: str, keras: str) -> type:
+    def __init__(self, thresholds: _Any = None, name: str | None = None, dtype: _Any = None) -> None:
+        _Native.__init__(self, _by_name(keras), name, dtype)
+
+    return type(name, (_Counted,), {"__init__": __init__, "__doc__": "Counted.", "__module__": __name__, "_arrays": keras})
+
+
+TruePositives = _counted("TruePositives", "true_positives")
+TrueNegatives = _counted("TrueNegatives", "true_negatives")
+FalsePositives = _counted("FalsePositives", "false_positives")
+FalseNegatives = _counted("FalseNegatives", "false_negatives")
 
 
 class BinaryAccuracy(_Native):
@@ -392,37 +419,48 @@ class BinaryAccuracy(_Native):
         super().__init__(lambda keep: _lib.est_metric_value_binary_accuracy(threshold or _lib.EST_OFF), name, dtype)
 
 
-class Precision(_Native):
+class Precision(_Counted):
     """tp / (tp + fp)"""
 
+    _arrays = "precision"
+
     def __init__(self, thresholds: float | None = None, top_k: _Any = None, class_id: _Any = None,
-                 name: str = "precision", dtype: _Any = None):
-        if top_k is not None or class_id is not None:
-            raise NotImplementedError("Precision: top_k and class_id do not exist yet")
+                 name: str | None = None, dtype: _Any = None):
+        assert top_k is None is class_id  # those are of another class
         super().__init__(lambda keep: _lib.est_metric_value_precision(thresholds or 0), name, dtype)
 
 
-class Recall(_Native):
+class Recall(_Counted):
     """tp / (tp + fn)"""
 
+    _arrays = "recall"
+
     def __init__(self, thresholds: float | None = None, top_k: _Any = None, class_id: _Any = None,
-                 name: str = "recall", dtype: _Any = None):
-        if top_k is not None or class_id is not None:
-            raise NotImplementedError("Recall: top_k and class_id do not exist yet")
+                 name: str | None = None, dtype: _Any = None):
+        assert top_k is None is class_id  # those are of another class
         super().__init__(lambda keep: _lib.est_metric_value_recall(thresholds or 0), name, dtype)
 
 
 class AUC(_Native):
     """The area under the ROC or the precision-recall curve."""
 
-    def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
-                 name: str = "auc", dtype: _Any = None, thresholds: _Any = None, multi_label: bool = False,
-                 num_labels: int | None = None, label_weights: _Any = None, from_logits: bool = False):
-        if summation_method != "interpolation" or thresholds is not None or multi_label or num_labels is not None or \
-                label_weights is not None or from_logits:
-            raise NotImplementedError("AUC has num_thresholds, curve and the interpolation of v2")
+    def __new__(cls, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
+                name: str | None = None, dtype: _Any = None, thresholds: _Any = None, multi_label: bool = False,
+                num_labels: int | None = None, label_weights: _Any = None, from_logits: bool = False) -> _Any:
         if curve not in ("ROC", "PR"):
             raise ValueError(f"Invalid AUC curve value: \"{curve}\".")
+        told = (num_thresholds, curve, summation_method, name, dtype, thresholds, multi_label, num_labels, label_weights,
+                from_logits)
+        if summation_method == "interpolation" and not any(
+                item is not None and item is not False for item in told[5:]):
+            return super().__new__(cls, *told)
+        return _arrays().areas(*told)
+
+    def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
+                 name: str | None = None, dtype: _Any = None, thresholds: _Any = None, multi_label: bool = False,
+                 num_labels: int | None = None, label_weights: _Any = None, from_logits: bool = False):
+        assert summation_method == "interpolation" and not (multi_label or from_logits)  # those are of another class
+        assert thresholds is num_labels is label_weights is None
         super().__init__(lambda keep: _lib.est_metric_value_auc(0 if curve == "ROC" else 1, num_thresholds), name, dtype)
 
 
@@ -559,5 +597,9 @@ def _both(y_true: _Any, y_pred: _Any) -> tuple:
     graph = (y_pred if isinstance(y_pred, _Node) else y_true).graph
     return _as_node(y_true, graph), _ops.cast(_as_node(y_pred, graph), "float32")
 
+
+from ._array_metrics import (BinaryIoU, F1Score, FBetaScore, IoU, MeanIoU, MeanRelativeError,  # noqa: E402,F401
+                             MeanTensor, OneHotIoU, OneHotMeanIoU, PrecisionAtRecall, R2Score, RecallAtPrecision,
+                             SensitivityAtSpecificity, SpecificityAtSensitivity)
 
 __getattr__ = _module_getattr(__name__)

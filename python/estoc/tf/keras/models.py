@@ -861,7 +861,8 @@ class Model(_Layer):
             n += 1
             if what == "train_step" and self.stop_training:
                 break
-        return {name: float(value) for name, value in (logs or {}).items()}, n
+        return {name: float(value) if _np.ndim(value) == 0 else _np.asarray(value)
+                for name, value in (logs or {}).items()}, n
 
     def _run_step(self, what: str, iterator: _Any) -> dict:
         if self._compiled is not None and self._compiled.run_eagerly:
@@ -912,7 +913,7 @@ class Model(_Layer):
             for name, value in logs.items():
                 history.history.setdefault(name, []).append(value)
             if verbose not in (0,):
-                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{n}: {v:.4f}" for n, v in logs.items()))
+                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{n}: {_np.mean(v):.4f}" for n, v in logs.items()))
             if self.stop_training or ended:
                 break
         for callback in given:
