@@ -345,6 +345,12 @@ def merged_shape(known: Any, more: Any) -> tuple:
     return tuple(b if a is None else a for a, b in zip(known, more))
 
 
+def _of_package(name: str) -> str:
+    """The name of an operation in what the program has imported."""
+    where = "tf" if DType.package == "tf" else "estoc.ops"
+    return f"{where}.{name}" if name else where
+
+
 class NeedsValue(TypeError):
     """Python wants to decide by what has no value while a graph is built."""
 
@@ -411,18 +417,18 @@ class Node:
 
     def __bool__(self) -> bool:
         raise NeedsValue(f"{self.name} has no value while the graph is built, so Python cannot branch on it; use "
-                         "estoc.ops.where")
+                         f"{_of_package('where')}")
 
     def __iter__(self):
         raise NeedsValue(f"{self.name} has no value while the graph is built, so Python cannot iterate over it; use "
-                         "estoc.ops.unstack")
+                         f"{_of_package('unstack')}")
 
     def __len__(self):
-        raise TypeError(f"len() of {self.name} is not known while the graph is built; use estoc.ops.size")
+        raise TypeError(f"len() of {self.name} is not known while the graph is built; use {_of_package('size')}")
 
     def __array__(self, dtype=None, copy=None):
         raise NotImplementedError(f"{self.name} has no value while the graph is built, so numpy cannot use it; use the "
-                                  "functions of estoc.ops")
+                                  f"functions of {_of_package('')}")
 
     def __float__(self):
         raise NeedsValue(f"{self.name} has no value while the graph is built")

@@ -297,6 +297,159 @@ def array_metrics_of_models(tf):
             "evaluate": [plain(v) for v in model.evaluate(x, y, verbose=0)]}
 
 
+@program
+def preprocessing_layers(tf):
+    layers = tf.keras.layers
+    words, numbers = np.array([["a", "b"], ["c", "z"]]), np.array([[3, 5], [7, 9]])
+    texts = np.array([["a", "a", "b"], ["b", "c", "c"], ["c", "d", "a"]])
+    found = {}
+    lookup = layers.StringLookup(vocabulary=["a", "b", "c"], oov_token="?", mask_token="")
+    found["oov"] = [lookup(words), lookup.get_vocabulary(), lookup.get_vocabulary(include_special_tokens=False)]
+    found["invert"] = layers.StringLookup(vocabulary=["a", "b"], invert=True)(np.array([[0, 1], [2, 7]]))
+    found["invert_int"] = layers.IntegerLookup(vocabulary=[10, 20], invert=True)(np.array([0, 1, 2]))
+    found["padded"] = layers.StringLookup(vocabulary=["a", "b"], output_mode="multi_hot", max_tokens=6,
+                                          pad_to_max_tokens=True)(words)
+    found["idf"] = layers.StringLookup(vocabulary=["a", "b"], output_mode="tf_idf", idf_weights=[0.25, 0.75])(texts)
+    adapted = layers.StringLookup(output_mode="tf_idf")
+    adapted.adapt(np.array([["a", "c", "b"], ["b", "c", "e"], ["c", "d", "a"]]))
+    found["idf_adapted"] = [adapted(texts), adapted.get_vocabulary()]
+    found["integers"] = [layers.IntegerLookup(vocabulary=[3, 7], output_mode=mode)(numbers)
+                         for mode in ("multi_hot", "count")]
+    for mode in ("one_hot", "multi_hot", "count"):
+        data = np.float32([[0.1], [2.5], [9.0]]) if mode == "one_hot" else np.float32([[0.1, 0.2], [2.5, 9.0]])
+        found["bins_" + mode] = layers.Discretization([1.0, 3.0, 5.0], output_mode=mode)(data)
+        found["hashed_" + mode] = layers.Hashing(4, output_mode=mode)(words[:, :1] if mode == "one_hot" else words)
+    crossing = layers.HashedCrossing(num_bins=5)
+    found["crossed"] = crossing((np.array(["a", "b", "c"]), np.array([1, 2, 3])))
+    found["crossed_column"] = crossing([np.array([["a"], ["b"]]), np.array([["x"], ["y"]]), np.array([[1], [2]])])
+    found["crossed_one_hot"] = layers.HashedCrossing(3, output_mode="one_hot")(
+        (np.array([["a"], ["b"]]), np.array([["x"], ["y"]])))
+    a, b = tf.keras.Input([1], dtype="string", name="a"), tf.keras.Input([1], dtype="int64", name="b")
+    model = tf.keras.Model({"a": a, "b": b}, [layers.HashedCrossing(8)((a, b)), layers.Hashing(3, output_mode="one_hot")(a)])
+    found["model"] = model.predict({"a": words[:, :1], "b": numbers[:, :1]}, verbose=0)
+    found["repeat"] = layers.RepeatVector(2)(np.float32([[1, 2], [3, 4]]))
+    vector = tf.keras.Sequential([layers.RepeatVector(3, input_shape=(2,)), layers.Flatten()])
+    found["repeat_model"] = vector.predict(np.float32([[1, 2]]), verbose=0)
+    return found
+
+
+@program
+def objects_of_functions(tf):
+    def raises(call):
+        try:
+            return plain(call())
+        except Exception as error:
+            return type(error).__name__
+
+    class Model(tf.Module):
+        def __init__(self):
+            self.scale, self.shift, self.count = 2.0, 0.0, tf.Variable(0)
+
+    class Fruit:
+        def __init__(self, flavor):
+            self.flavor = tf.constant(flavor)
+
+        def __tf_tracing_type__(self, context):
+            return Kind(self)
+
+    class Kind(tf.types.experimental.TraceType):
+        def __init__(self, fruit):
+            self.fruit = fruit
+
+        def is_subtype_of(self, other):
+            return type(other) is Kind
+
+        def most_specific_common_supertype(self, others):
+            return self if all(self == other for other in others) else None
+
+        def placeholder_value(self, placeholder_context=None):
+            return self.fruit
+
+        def __eq__(self, other):
+            return type(other) is Kind
+
+        def __hash__(self):
+            return 1
+
+    traces = []
+
+    @tf.function
+    def mixed(a, b):
+        traces.append(1)
+        return a.flavor + b.flavor
+
+    def apply(model, x):
+        return model.scale * x + model.shift
+
+    model, x = Model(), tf.constant(10.0)
+    first = tf.function(apply).get_concrete_function(model, x)
+    model.shift = 5.0
+    second = tf.function(apply).get_concrete_function(model, x)
+    fruits = [mixed(Fruit([1, 2]), Fruit([3, 4])), mixed(Fruit([1, 2]), Fruit([3, 4]))]
+    leaked = []
+
+    @tf.function
+    def leak(a):
+        leaked.append(a + 1)
+        return a
+
+    @tf.function
+    def use(a):
+        return a + leaked[0]
+
+    @tf.function
+    def double(a):
+        return a + a
+
+    leak(tf.constant(1))
+    double(tf.constant(1)), double(tf.constant("a"))
+    concrete = double.get_concrete_function(tf.constant("a"))
+    return {"first": first(x), "second": second(x), "fruits": fruits, "traces": len(traces),
+            "leaked": raises(lambda: use(tf.constant(2))), "text": concrete(a=tf.constant("b")),
+            "trainable": [v.trainable for v in (tf.Variable(1), tf.Variable([True]), tf.Variable(1.0))],
+            "variables": len(model.trainable_variables),
+            "signatures": double.pretty_printed_concrete_signatures().count("TensorSpec(shape=(), dtype=tf.string")}
+
+
+@program
+def random_of_seeds(tf):
+    random = tf.random
+    g = random.Generator.from_seed(1)
+    found = {"normal": g.normal([2, 3]), "uniform": g.uniform([3], 2.0, 5.0), "ints": g.uniform([5], 0, 10, tf.int32),
+             "truncated": g.truncated_normal([9], 1.0, 0.5), "state": g.state.numpy()}
+    found["split"] = [[child.state.numpy().tolist(), child.normal([])] for child in g.split(2)]
+    found["after"] = g.state.numpy()
+    g.reset_from_seed(1)
+    found["again"] = g.normal([2])
+    g.reset([1, 2, 3])
+    found["reset"] = [g.normal([2], dtype=tf.float64), g.key]
+    found["large"] = random.Generator.from_seed(2**70 + 5).uniform([2], dtype=tf.float64)
+    found["seeds"] = random.Generator.from_seed(5).make_seeds(2)
+    found["full"] = random.Generator.from_seed(7, alg="philox").uniform_full_int([3], tf.int32)
+    found["key"] = random.Generator.from_key_counter(5, [1, 2], "philox").normal([2])
+    found["wide"] = random.Generator.from_state([-1, 0, 3], 1).uniform([9])
+    found["skipped"] = [g.skip(3), g.state.numpy()]
+    for seed in ([1, 2], [-3, 2**40]):
+        found[str(seed)] = [
+            random.stateless_uniform([5], seed), random.stateless_normal([2, 2], seed, 1.0, 2.0),
+            random.stateless_uniform([5], seed, 3, 50, tf.int32), random.stateless_truncated_normal([6], seed),
+            random.stateless_uniform([3], seed, dtype=tf.float64), random.stateless_normal([3], seed, dtype=tf.float64),
+            random.stateless_uniform([3], seed, 0, 2**40, tf.int64),
+            random.stateless_uniform([3], seed, None, None, tf.int32), random.stateless_truncated_normal([3], seed, dtype=tf.float64)]
+    found["seeds_of_seeds"] = [random.split([1, 2], 3), random.fold_in([1, 2], 3)]
+
+    random.set_global_generator(random.Generator.from_seed(9, random.Algorithm.PHILOX))
+    found["global"] = [random.get_global_generator().uniform([2]), random.create_rng_state(2**65 + 1, "philox")]
+    drawing = random.Generator.from_seed(1)
+
+    @tf.function
+    def draw():
+        return drawing.normal([])
+
+    found["function"] = [draw(), draw()]
+    return found
+
+
 def results(tf):
     found = calls.results(tf, CALLS)
     return {**found, **{name: plain(function(tf)) for name, function in PROGRAMS.items()}}

@@ -40,7 +40,7 @@ from ._module import Module
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,
-               saved_model, sparse, strings, summary, test, train, version)
+               saved_model, sparse, strings, summary, test, train, types, version)
 
 __version__ = version.VERSION
 _set_logger("tensorflow")

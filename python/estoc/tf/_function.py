@@ -93,6 +93,11 @@ class ConcreteFunction:
         positional, more = self.arguments
         names = names[:len(positional)] + [f"args_{i}" for i in range(len(names), len(positional))]
         specs = {**dict(zip(names, positional)), **more}
+        if len(arguments) < len(positional) and not named:  # objects are in the trace: only tensors are given
+            tensors = [name for name in names if any(isinstance(leaf, TensorSpec)
+                                                     for leaf in _structure.flatten(specs[name]))]
+            if len(arguments) == len(tensors):
+                arguments, named = (), dict(zip(tensors, arguments))
         if len(arguments) > len(positional):
             raise TypeError(f"{self.name} takes {len(positional)} positional arguments, got {len(arguments)}")
         given = dict(zip(names, arguments))
@@ -141,6 +146,27 @@ class ConcreteFunction:
     def structured_input_signature(self) -> Any:
         return self.arguments
 
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """The parameters and the results."""
+        positional, named = self.arguments
+        parameters = list(self._function._signature.parameters)
+        given = [*zip(parameters + [f"args_{i}" for i in range(len(positional))], positional), *sorted(named.items())]
+
+        def shown(leaf: Any) -> Any:
+            return TensorSpec(leaf.shape, leaf.dtype) if isinstance(leaf, (Node, Tensor, Variable)) else leaf
+
+        if not verbose:
+            return f"{self.name}({', '.join(f'{name}: {_structure.map_structure(shown, value)}' for name, value in given)})"
+        lines = ["Input Parameters:"]
+        lines += [f"  {name} (POSITIONAL_OR_KEYWORD): {_structure.map_structure(shown, value)}" for name, value in given]
+        return "\n".join([*lines, "Output Type:", f"  {_structure.map_structure(shown, self._outputs)}"])
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.pretty_printed_signature(False)}>"
+
+    def __str__(self) -> str:
+        return "ConcreteFunction " + self.pretty_printed_signature()
+
     def values(self, leaves: list) -> list[np.ndarray]:
         """What to feed: arguments, and the next elements of iterators."""
         found = [leaves[i] for i in self._positions]
@@ -157,7 +183,13 @@ class ConcreteFunction:
     def run(self, leaves: list) -> Any:
         self.world.ready_to_run()
         if self._step is None or self._step._of_session is not self.world._session:
-            self._step = self.world.prepare(self.feeds, self._fetches, self._targets)
+            try:
+                self._step = self.world.prepare(self.feeds, self._fetches, self._targets)
+            except errors.InvalidArgumentError as error:
+                if "must be fed" not in str(error):
+                    raise
+                raise TypeError(f"{self.name} uses a tensor of another function, which is out of scope: return it from "
+                                f"there and give it to this one. {error}") from None
         values = self.values(leaves)
         results = iter(self.world.run(self._step, values))
         if self._writes:
@@ -273,6 +305,11 @@ class Function:
             key.append(value.shape)
         return tuple(key)
 
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        """The parameters and results of all traces."""
+        traces = list({id(item): item for item in self._cache.values()}.values())
+        return "\n\n".join(item.pretty_printed_signature(verbose) for item in traces)
+
     def get_concrete_function(self, *arguments: Any, **named: Any) -> ConcreteFunction:
         if self.input_signature is not None and not arguments and not named:
             arguments = self.input_signature
@@ -317,6 +354,8 @@ class Function:
             if leaf is None or isinstance(leaf, (int, float, bool, str, bytes)):
                 return (type(leaf), leaf)
             kept.append(leaf)
+            if hasattr(leaf, "__tf_tracing_type__"):
+                return ("T", leaf.__tf_tracing_type__(None))
             return ("o", id(leaf))
 
         strategy = tuple(id(s) for s in _strategies())

@@ -434,9 +434,9 @@ class Variable:
         keep = Keep()
         here()
         number = as_dtype(value.dtype)
-        trainable = trainable is not False and number.is_floating
+        trainable = trainable is not False  # also an integer, which has no gradient
         handle = lib.est_weight(graph._c, keep.string(own_name), c_shape(value.shape), keep.options(
-            "est_weight_options", dtype=number.number, frozen=not trainable,
+            "est_weight_options", dtype=number.number, frozen=not (trainable and number.is_floating),
             initializer=c_initializer(keep, lambda shape, dtype: value)))
         graph.check()
         self._bind(world, graph, handle, trainable, "/".join(name_scopes() + [own_name]))
@@ -527,7 +527,8 @@ class Variable:
             keep = Keep()
             name = keep.string(self._name.rsplit("/", 1)[-1])  # below the scope of the layer that is called
             handle = lib.est_weight(graph._c, name, c_shape(self._shape), keep.options(
-                "est_weight_options", dtype=self._dtype.number, frozen=not self._trainable,
+                "est_weight_options", dtype=self._dtype.number,
+                frozen=not (self._trainable and self._dtype.is_floating),
                 initializer=c_initializer(keep, lambda shape, dtype: self._world.read(self._bytes))))
             graph.check()
             found = Variable._of(None, graph, handle, self._trainable)

@@ -22,6 +22,8 @@ from ..graph import default_graph as _default_graph
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
+from ._philox import (Algorithm, Generator, create_rng_state, fold_in, get_global_generator,  # noqa: F401
+                      set_global_generator, split, stateless_normal, stateless_truncated_normal, stateless_uniform)
 from ._world import next_seed as _next_seed
 from ._world import set_seed as _set_seed
 
@@ -98,6 +100,15 @@ def uniform(shape: _Any, minval: _Any = 0, maxval: _Any = None, dtype: _Any = _f
     drawn = _draw(lambda node: _lib.est_random_uniform(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
     high = 1.0 if maxval is None else maxval
     return drawn if minval == 0 and maxval is None else drawn * (high - minval) + minval
+
+
+
+class experimental:  # noqa: N801 - a module in TensorFlow
+    """tf.random.experimental"""
+
+    Algorithm, Generator = Algorithm, Generator
+    get_global_generator, set_global_generator = staticmethod(get_global_generator), staticmethod(set_global_generator)
+    create_rng_state, stateless_fold_in, stateless_split = map(staticmethod, (create_rng_state, fold_in, split))
 
 
 __getattr__ = _module_getattr(__name__)

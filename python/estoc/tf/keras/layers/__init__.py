@@ -724,11 +724,18 @@ class StringLookup(_Adapting):
                  oov_token: str = "[UNK]", vocabulary: _Any = None, idf_weights: _Any = None, encoding: str = "utf-8",
                  invert: bool = False, output_mode: str = "int", sparse: bool = False, pad_to_max_tokens: bool = False,
                  **named: _Any):
-        _refuse(idf_weights=idf_weights, invert=invert, sparse=sparse, pad_to_max_tokens=pad_to_max_tokens,
-                encoding=None if encoding.lower() in ("utf-8", "utf8") else encoding)
-        if output_mode not in ("int", *CategoryEncoding._MODES) or oov_token != "[UNK]":
-            raise NotImplementedError("StringLookup: output_mode is \"int\", \"one_hot\", \"multi_hot\" or \"count\", "
-                                      "and oov_token \"[UNK]\"")
+        _refuse(sparse=sparse, encoding=None if encoding.lower() in ("utf-8", "utf8") else encoding)
+        output_mode = {"binary": "multi_hot", "tf-idf": "tf_idf"}.get(output_mode, output_mode)  # older names
+        if output_mode not in ("int", "tf_idf", *CategoryEncoding._MODES):
+            raise ValueError(f"output_mode is \"int\", \"one_hot\", \"multi_hot\", \"count\" or \"tf_idf\", not {output_mode!r}")
+        if invert and output_mode != "int":
+            raise ValueError("`output_mode` must be `\"int\"` when `invert` is true. You passed: " + output_mode)
+        if pad_to_max_tokens and max_tokens is None:
+            raise ValueError("max_tokens must be set if pad_to_max_tokens is True")
+        if idf_weights is not None and (output_mode != "tf_idf" or vocabulary is None):
+            raise ValueError("`idf_weights` should only be set if `output_mode` is `\"tf_idf\"`, with a vocabulary")
+        if output_mode == "tf_idf" and vocabulary is not None and idf_weights is None:
+            raise ValueError("`idf_weights` must be set if output_mode is \"tf_idf\" and a vocabulary is given")
         words = None if vocabulary is None or isinstance(vocabulary, str) else [
             word.decode() if isinstance(word, bytes) else str(word) for word in _list(vocabulary)]
 
@@ -740,20 +747,69 @@ class StringLookup(_Adapting):
             return _lib.est_layer_string_lookup(out, keep.string(self.name))
 
         super().__init__(make, **named)
-        self.__dict__.update(num_oov_indices=num_oov_indices, output_mode=output_mode, mask_token=mask_token)
+        self.__dict__.update(num_oov_indices=num_oov_indices, output_mode=output_mode, mask_token=mask_token,
+                             oov_token=oov_token, invert=invert, max_tokens=max_tokens,
+                             pad_to_max_tokens=pad_to_max_tokens, _idf=None)
+        if idf_weights is not None:
+            from ..._eager import unwrap
+            self._set_idf(_np.asarray(unwrap(idf_weights), _np.float32))
+
+    def _set_idf(self, weights: _Any) -> None:
+        """Weights of words; unknown ones have their mean."""
+        own = len(self.get_vocabulary(False))
+        if len(weights) == own:
+            unknown = self.num_oov_indices + (self.mask_token is not None)
+            weights = _np.concatenate([_np.full(unknown, weights.mean() if own else 0, _np.float32), weights])
+        self.__dict__["_idf"] = weights
 
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        if self.invert:
+            return self._words_of(args[0], graph)
         ids = super()._call_in(graph, args, named, training)
         if self.output_mode == "int":
             return ids
         if "_encoding" not in self.__dict__:  # its size is known after adapt
-            self.__dict__["_encoding"] = CategoryEncoding(self.vocabulary_size(), self.output_mode,
-                                                          name=f"{self.name}_encoding")
-        return self.__dict__["_encoding"]._call_in(graph, (ids,), {}, training)
+            mode = "count" if self.output_mode == "tf_idf" else self.output_mode
+            self.__dict__["_encoding"] = CategoryEncoding(self.vocabulary_size(), mode, name=f"{self.name}_encoding")
+        found = self.__dict__["_encoding"]._call_in(graph, (ids,), {}, training)
+        if self.output_mode == "tf_idf":
+            if self._idf is None:
+                raise RuntimeError(f"{self.name} has no weights: call adapt, or give idf_weights")
+            found = found * graph.constant(_np.pad(self._idf, (0, self.vocabulary_size() - len(self._idf))))
+        return found
+
+    def _words_of(self, ids: _Any, graph: _Graph) -> _Any:
+        """The words of ids; those that are none are unknown."""
+        words = _as_array(_np.array([*self.get_vocabulary(), self.oov_token], dtype=self._word_type))
+        ids = _ops.cast(_as_node(ids, graph), _int64)
+        known = _ops.logical_and(ids >= 0, ids < len(words) - 1)
+        return _ops.gather(graph.constant(words), _ops.where(known, ids, _np.int64(len(words) - 1)))
+
+    _word_type: _Any = object
 
     def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
         self.__dict__.pop("_encoding", None)
         super().adapt(data, batch_size, steps)
+        if self.output_mode == "tf_idf":
+            self._adapt_idf(data, steps)
+
+    def _adapt_idf(self, data: _Any, steps: int | None) -> None:
+        """log(1 + rows / (1 + rows that have the word))."""
+        from ....data import Dataset
+        from ..._eager import unwrap
+        rows, documents = 0, _np.zeros(len(self.get_vocabulary()), _np.float64)
+        places = {word.encode(): i for i, word in enumerate(StringLookup.get_vocabulary(self))}
+        for i, batch in enumerate(data if isinstance(data, Dataset) else [data]):
+            if steps is not None and i >= steps:
+                break
+            texts = _as_array(unwrap(batch))
+            for row in texts.reshape(len(texts), -1) if texts.ndim else texts.reshape(1, 1):
+                rows += 1
+                for word in set(row.tolist()):
+                    if word in places:
+                        documents[places[word]] += 1
+        first = self.num_oov_indices + (self.mask_token is not None)
+        self._set_idf(_np.log(1 + rows / (1 + documents[first:])).astype(_np.float32))
 
     def _made_as(self) -> tuple:
         """The arguments that make this layer again, with the words that adapt has found."""
@@ -761,7 +817,8 @@ class StringLookup(_Adapting):
         if not self.__dict__.get("_seen"):
             return args, named
         words = type(self).get_vocabulary(self)
-        return args, {**named, "vocabulary": words[(self.mask_token is not None) + self.num_oov_indices:]}
+        named = {**named, "vocabulary": words[(self.mask_token is not None) + self.num_oov_indices:]}
+        return args, named if self._idf is None else {**named, "idf_weights": self._idf}
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
         lookup = _lib.est_layer_vocabulary(self._layer())
@@ -769,10 +826,13 @@ class StringLookup(_Adapting):
         for i in range(_lib.est_string_lookup_size(lookup)):
             word = _lib.est_string_lookup_word(lookup, i)
             found.append(bytes(_ffi.buffer(word.data, word.size)).decode() if word.size else "")
+        unknown = self.mask_token is not None
+        found[unknown:unknown + self.num_oov_indices] = [self.oov_token] * self.num_oov_indices
         return found if include_special_tokens else found[self.num_oov_indices + (self.mask_token is not None):]
 
     def vocabulary_size(self) -> int:
-        return len(self.get_vocabulary())
+        padded = self.pad_to_max_tokens and self.output_mode != "int"
+        return self.max_tokens if padded else len(self.get_vocabulary())
 
     vocab_size = vocabulary_size
 
@@ -793,7 +853,11 @@ class IntegerLookup(StringLookup):
                          words, idf_weights, "utf-8", invert, output_mode, sparse, pad_to_max_tokens, **named)
         self.__dict__["oov_token"] = int(oov_token)
 
+    _word_type = _np.int64
+
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        if self.invert:
+            return self._words_of(args[0], graph)
         ids = _Node(graph, _lib.est_as_string(_Node(graph, _lib.est_cast(args[0]._c, _int64.number))._c))
         return super()._call_in(graph, (ids,) + args[1:], named, training)
 
@@ -808,8 +872,7 @@ class IntegerLookup(StringLookup):
         super().adapt(texts, batch_size, steps)
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list:
-        return [self.oov_token if word == "[UNK]" else int(word)
-                for word in super().get_vocabulary(include_special_tokens)]
+        return [int(word) for word in super().get_vocabulary(include_special_tokens)]
 
 
 def _list(values: _Any) -> list:
@@ -876,11 +939,35 @@ class Discretization(_Adapting):
     def __init__(self, bin_boundaries: _Any = None, num_bins: int | None = None, epsilon: float = 0.01,
                  output_mode: str = "int", sparse: bool = False, **named: _Any):
         _refuse(sparse=sparse)
-        if output_mode != "int":
-            raise NotImplementedError("Discretization: output_mode is \"int\"")
         super().__init__(lambda keep: _lib.est_layer_discretization(keep.options(
             "est_discretization_options", name=keep.string(self.name), boundaries=keep.f32s(bin_boundaries or []),
             num_bins=num_bins or 0, epsilon=epsilon)), **named)
+        self.__dict__["_encode"] = _Encoded(self, output_mode)
+
+    @property
+    def bin_boundaries(self) -> list[float]:
+        """The boundaries, as given or from adapt."""
+        span = _lib.est_layer_boundaries(self._layer())
+        return [span.data[i] for i in range(span.n)]
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        return self._encode(super()._call_in(graph, args, named, training), graph, len(self.bin_boundaries) + 1)
+
+
+class _Encoded:
+    """What a layer makes of its bins: the numbers, or vectors of them."""
+
+    def __init__(self, layer: Layer, mode: str):
+        if mode != "int" and mode not in CategoryEncoding._MODES:
+            raise ValueError(f"output_mode is \"int\", \"one_hot\", \"multi_hot\" or \"count\", not {mode!r}")
+        self._name, self._mode, self._made = layer.name, mode, {}
+
+    def __call__(self, bins: _Any, graph: _Graph, depth: int) -> _Any:
+        if self._mode == "int":
+            return bins
+        if depth not in self._made:
+            self._made[depth] = CategoryEncoding(depth, self._mode, name=f"{self._name}_encoding")
+        return self._made[depth]._call_in(graph, (bins,), {}, False)
 
 
 class Hashing(_NativeLayer):
@@ -889,12 +976,63 @@ class Hashing(_NativeLayer):
     def __init__(self, num_bins: int, mask_value: _Any = None, salt: _Any = None, output_mode: str = "int",
                  sparse: bool = False, **named: _Any):
         _refuse(sparse=sparse)
-        if output_mode != "int":
-            raise NotImplementedError("Hashing: output_mode is \"int\"; CategoryEncoding makes the others of it")
         key = [] if salt is None else [int(salt)] if isinstance(salt, (int, _np.integer)) else [int(part) for part in salt]
         super().__init__(lambda keep: _lib.est_layer_hashing(int(num_bins), keep.options(
             "est_hashing_options", name=keep.string(self.name), salt=keep.i64s(key),
             mask_value=keep.string(None if mask_value is None else str(mask_value)))), **named)
+        self.__dict__.update(num_bins=int(num_bins), _encode=_Encoded(self, output_mode))
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        return self._encode(super()._call_in(graph, args, named, training), graph, self.num_bins)
+
+
+class HashedCrossing(Layer):
+    """Combinations of the values of several features to num_bins ids by their hash."""
+
+    _scoped = False
+
+    def __init__(self, num_bins: int, output_mode: str = "int", sparse: bool = False, **named: _Any):
+        _refuse(sparse=sparse)
+        if output_mode not in ("int", "one_hot"):
+            raise ValueError(f"output_mode is \"int\" or \"one_hot\", not {output_mode!r}")
+        super().__init__(**named)
+        self.__dict__.update(num_bins=int(num_bins), output_mode=output_mode, _encode=_Encoded(self, output_mode))
+
+    def call(self, inputs: _Any) -> _Any:
+        if not isinstance(inputs, (list, tuple)) or len(inputs) < 2:
+            raise ValueError("`HashedCrossing` should be called on a list or tuple of inputs. Received: "
+                             f"inputs={inputs}")
+        first = next(item for item in inputs if isinstance(item, _Node))
+        graph, shape = first.graph, first.shape
+        if len(shape) > 2 or len(shape) == 2 and shape[1] != 1:
+            raise ValueError("All `HashedCrossing` inputs should have shape `[]`, `[batch_size]` or `[batch_size, 1]`. "
+                             f"Received: {shape}")
+        columns = [_ops.reshape(_as_node(item, graph), [-1]) for item in inputs]
+        if any(not (item.dtype.is_integer or item.dtype.name == "string") for item in columns):
+            raise ValueError("All inputs should have an integer or string dtype. Received: "
+                             f"{[item.dtype.name for item in columns]}")
+        columns = [item if item.dtype.name == "string" else _ops.cast(item, _int64) for item in columns]
+        splits = _range(_ops.cast(_ops.size(columns[0]), _int64) + 1)
+        keep = _Keep()
+        rows = keep.span("est_ragged_nodes", "est_ragged_node", [(item._c, splits._c) for item in columns])
+        crossed = graph.node(_lib.est_ragged_cross(rows, self.num_bins, 0).values)
+        crossed = _ops.reshape(crossed, [-1 if size is None else size for size in shape])
+        return self._encode(crossed, graph, self.num_bins)
+
+
+class RepeatVector(Layer):
+    """[batch, n] to [batch, times, n]."""
+
+    _scoped = False
+
+    def __init__(self, n: int, **named: _Any):
+        if not isinstance(n, (int, _np.integer)):
+            raise TypeError(f"Expected an integer value for `n`, got {type(n)}.")
+        super().__init__(**named)
+        self.__dict__["n"] = int(n)
+
+    def call(self, inputs: _Any) -> _Any:
+        return _ops.tile(_ops.expand_dims(inputs, 1), [1, self.n, 1])
 
 
 class CategoryEncoding(_NativeLayer):
