@@ -275,6 +275,8 @@ def _device_parts(device: str) -> dict[str, str]:
     parts = {}
     for part in filter(None, device.split("/")):
         key = part.split(":", 1)[0].lower()
+        if key in ("cpu", "gpu"):  # "cpu", "GPU:1"
+            part = f"device:{part.upper()}" + ("" if ":" in part else ":0")
         parts["device" if key in ("cpu", "gpu") else key] = "/" + part
     unknown = sorted(set(parts) - set(_DEVICE_PARTS))
     if unknown:

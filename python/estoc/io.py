@@ -153,6 +153,17 @@ class RaggedArray:
     values: np.ndarray
     splits: np.ndarray
 
+    @property
+    def indices(self) -> np.ndarray:
+        """The row and the place in it of every value, int64 [n, 2]."""
+        row = np.repeat(np.arange(len(self.splits) - 1), np.diff(self.splits))
+        return np.stack([row, np.arange(len(row)) - np.asarray(self.splits)[row]], 1).astype(np.int64)
+
+    @property
+    def dense_shape(self) -> np.ndarray:
+        """The number of rows, and the length of the longest."""
+        return np.array([len(self.splits) - 1, max(np.diff(self.splits), default=0)], np.int64)
+
     def rows(self) -> list[np.ndarray]:
         return [self.values[start:end] for start, end in zip(self.splits[:-1], self.splits[1:])]
 

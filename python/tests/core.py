@@ -16,7 +16,8 @@ TABLE = {
         "np.float32) ; '...ij,jk->...ik',f3,np.ones((4,2),np.float32) ; 'i,j->ij',T([1.,2.]),T([3.,4.,5.]) ; "
         "'ij,jk,kl->il',f,f.T,f ; 'ij , jk -> ik',i,i.T ; 'ij,jk->ij',f,f.T ; 'ij,j',f,T([1.,2.,3.,4.]) ; "
         "'abc,cd->abd',f3,np.eye(4,dtype=np.float32) ; 'ij,jk->iq',f,f.T ; 'ij',f3 ; 'ij,ij->ij',f ; "
-        "'...a,...a->...',f3,f3 ; 'ij,ij->ij',f,f ; equation='ij->i'"),
+        "'...a,...a->...',f3,f3 ; 'ij,ij->ij',f,f ; equation='ij->i' ; 'ii->i',f[:,:3] ; 'ii',f[:,:3] ; 'bxby->bxy',np.arange(36.).reshape(2,3,2,3) ; "
+        "'ii,ij->j',f[:,:3],f ; 'ij,ij',f,f"),
     "tensordot": (
         "f,f.T,1 ; f3,f3,axes=[[1,2],[1,2]] ; f,f,2 ; [1.,2.],[3.,4.],0 ; a=f,b=f,axes=[[1],[1]] ; f3,f3,[0,0]"),
     "cumsum": (
@@ -71,6 +72,8 @@ TABLE = {
     "strings.regex_full_match": ("['abc','ab'],'a.c' ; 'x','y'"),
     "strings.reduce_join": ("[['a','b'],['c','d']] ; [['a','b'],['c','d']],axis=0 ; [['a','b'],['c','d']],1,separator='-' ; "
                             "[['a','b'],['c','d']],axis=-1,keepdims=True ; [['a','b'],['c','d']],[0,1]"),
+    "io.decode_raw": ("'ab',tf.uint8 ; ['abcd','efgh'],tf.int32 ; ['abcd'],tf.int32,little_endian=False ; 'abc',tf.int32 ; "
+                      "['a','bc'],tf.uint8 ; ['',''],tf.uint8"),
     "add": ("T('a'),T('b') ; T(['a','b']),T('c') ; T(['a','b']),'c'"),
 }
 CALLS = [f"tf.{name}({arguments})" if name else arguments
@@ -448,6 +451,40 @@ def random_of_seeds(tf):
 
     found["function"] = [draw(), draw()]
     return found
+
+
+@program
+def sparse_tensors(tf):
+    sparse = tf.sparse
+
+    def parts(value):
+        return [value.indices, value.values, value.dense_shape, value.values.dtype.name, list(value.shape)]
+
+    def raises(call):
+        try:
+            return plain(call())
+        except Exception as error:
+            return type(error).__name__
+
+    a = tf.SparseTensor(indices=[[0, 3], [2, 4]], values=[10, 20], dense_shape=[3, 10])
+    b = tf.sparse.SparseTensor([[0, 2], [2, 4]], [7, 8], [3, 10])
+    mixed = tf.SparseTensor([[2, 1], [0, 3]], [1.5, 2.5], [3, 4])
+    c = sparse.from_dense([[1, 0, 0, 8], [0, 0, 0, 0], [0, 0, 3, 0]])
+    text = sparse.from_dense(tf.constant([["a", ""], ["", "b"]]))
+    weights = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    return {
+        "a": parts(a), "dense": sparse.to_dense(a), "default": sparse.to_dense(a, default_value=-1), "from": parts(c),
+        "text": [parts(text), sparse.to_dense(text, default_value="z")], "add": parts(sparse.add(a, b)),
+        "add_dense": sparse.add(c, tf.ones([3, 4], tf.int32)), "repr": str(a).replace(" ", ""),
+        "matmul": sparse.sparse_dense_matmul(sparse.reorder(mixed), weights), "reorder": parts(sparse.reorder(mixed)),
+        "transposed": sparse.sparse_dense_matmul(sparse.reorder(mixed), tf.transpose(weights[:3]), adjoint_a=True, adjoint_b=True),
+        "unordered": raises(lambda: sparse.to_dense(mixed)), "outside": raises(lambda: sparse.to_dense(tf.SparseTensor([[5]], [1], [3]))),
+        "concat": [parts(sparse.concat(axis=axis, sp_inputs=[c, c])) for axis in (0, 1)],
+        "slice": parts(sparse.slice(c, [0, 2], [3, 5])), "transpose": parts(sparse.transpose(c)),
+        "reduce": [sparse.reduce_sum(c), sparse.reduce_sum(c, 1), sparse.reduce_max(c, axis=0), sparse.reduce_max(c, 1, True)],
+        "map": parts(sparse.map_values(tf.add, c, 5)), "times": parts(c * tf.constant([[1], [2], [3]])),
+        "max": tf.tensor_scatter_nd_max([1, 5, 3], [[0], [1], [0]], [4, 2, 9]),
+        "min": tf.tensor_scatter_nd_min([[1, 5], [3, 4]], [[0, 1], [1, 0]], [4, 2])}
 
 
 def results(tf):

@@ -15,6 +15,16 @@ with open(os.path.join(os.path.dirname(__file__), "golden_core.json"), encoding=
     WANTED = json.load(_file)
 
 
+def test_devices_by_short_names():
+    for device in ("cpu", "CPU:0", "/CPU:0", "/device:CPU:0"):
+        @tf.function
+        def next_to(x):
+            with tf.device(device):
+                return x + 1
+
+        assert next_to(tf.constant(1)).numpy() == 2
+
+
 def test_calls():
     found, got = [], calls.results(tf, core.CALLS)
     assert set(got) | set(core.PROGRAMS) == set(WANTED)

@@ -164,7 +164,6 @@ UNREAD = {
     "validate_shape": "assign refuses another shape",
     "scope": "the names of operations of losses",
     "fused renorm_momentum": "how batch normalisation computes; of renorm, which is refused",
-    "validate_indices": "rows of a VarLenFeature are in order",
 }
 
 

@@ -25,8 +25,8 @@ from ._absent import module_getattr as _module_getattr
 from ._algebra import cumsum, einsum, tensordot  # noqa: F401
 from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, clip_by_value, eye, fill,  # noqa: F401
                      gather_nd, linspace, meshgrid, name_scope, norm, numpy_function, ones, py_function, rank, reverse,
-                     scatter_nd, sort, tensor_scatter_nd_add, tensor_scatter_nd_sub, tensor_scatter_nd_update, unique,
-                     zeros)
+                     scatter_nd, sort, tensor_scatter_nd_add, tensor_scatter_nd_max, tensor_scatter_nd_min,
+                     tensor_scatter_nd_sub, tensor_scatter_nd_update, unique, zeros)
 from ._array import print_ as print  # noqa: A001,F401
 from ._array import range_ as range  # noqa: A001,F401
 from ._control import (TensorArray, case, cond, foldl, foldr, map_fn, scan, switch_case, vectorized_map,  # noqa: F401
@@ -37,6 +37,7 @@ from ._eager import unwrap as _unwrap
 from ._function import dense as _dense
 from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
 from ._module import Module
+from ._sparse import SparseTensor  # noqa: F401
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,

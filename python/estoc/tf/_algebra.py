@@ -34,6 +34,7 @@ def _einsum(inputs: "Tensors", equation: str) -> Node:  # noqa: F821
         raise ValueError(f"einsum: {equation!r} has {len(terms)} inputs, {len(operands)} were given")
     if any(item.shape is None for item in operands):
         raise ValueError("einsum: the rank of an input is not known")
+    given = list(operands)
     spare = iter(chr(i) for i in range(0x100, 0x200))  # labels for the axes below "..."
     below = [next(spare) for _ in range(max((len(item.shape) - len(term.replace("...", ""))
                                              for term, item in zip(terms, operands) if "..." in term), default=0))]
@@ -48,12 +49,12 @@ def _einsum(inputs: "Tensors", equation: str) -> Node:  # noqa: F821
     for term, item in zip(terms, operands):
         if len(term) != len(item.shape) or "." in term:
             raise ValueError(f"einsum: {equation!r} does not fit an input of shape {tuple(item.shape)}")
-        if len(set(term)) < len(term):
-            raise NotImplementedError("einsum: an index twice in one input (a diagonal) does not exist yet")
+    pairs = [_diagonals(item, term) for term, item in zip(terms, operands)]
+    operands, terms = [item for item, _ in pairs], [term for _, term in pairs]
     if "->" in equation:
         result = right.replace("...", "".join(below))
     else:
-        joined = "".join(terms)
+        joined = "".join(labels(term, len(item.shape)) for term, item in zip(left.split(","), given))
         result = "".join(below) + "".join(sorted(x for x in set(joined) if joined.count(x) == 1 and x not in below))
     if len(set(result)) < len(result) or set(result) - set("".join(terms)):
         raise ValueError(f"einsum: the result of {equation!r} has an index twice, or one that no input has")
@@ -66,6 +67,21 @@ def _einsum(inputs: "Tensors", equation: str) -> Node:  # noqa: F821
         total, at = ops.reduce_sum(total, gone), "".join(label for label in at if label in result)
     order = [at.index(label) for label in result]
     return total if order == list(range(len(order))) else ops.transpose(total, order)
+
+
+def _diagonals(x: Node, at: str) -> tuple[Node, str]:
+    """Of an index that an operand has twice, the elements where both are equal."""
+    for label in dict.fromkeys(at):
+        while at.count(label) > 1:
+            i, j = at.index(label), at.rindex(label)
+            n = x.shape[i]
+            if n is None or n != x.shape[j]:
+                raise ValueError(f"einsum: an index twice in an input of shape {tuple(x.shape)}, where both sizes must be "
+                                 "known and equal")
+            mask = np.eye(n, dtype=x.dtype.as_numpy_dtype).reshape([n if k in (i, j) else 1 for k in range(len(at))])
+            x = ops.reduce_sum(ops.where(x.graph.constant(mask != 0), x, ops.zeros_like(x)), j)
+            at = at[:j] + at[j + 1:]
+    return x, at
 
 
 def _product(a: Node, at_a: str, b: Node, at_b: str, kept: set) -> tuple[Node, str]:

@@ -15,7 +15,7 @@ from .._tensor import array_like, as_array, as_dtype, float32, int32
 from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
-from ._eager import Tensor, eager, unwrap
+from ._eager import Tensor, eager, tapes, unwrap
 from ._world import Variable, current_trace, name_scopes
 
 
@@ -520,3 +520,28 @@ def tensor_scatter_nd_update(tensor: "Tensor", indices: "Tensor", updates: "Tens
     new = as_node(updates, graph, x.dtype)
     here_ = _scatter(index, ops.ones_like(new), _known_shape(x))
     return ops.where(here_ > 0, _scatter(index, new, _known_shape(x)), x)
+
+
+def _scatter_extreme(tensor: Any, indices: Any, updates: Any, larger: bool) -> Tensor:
+    what = f"tf.tensor_scatter_nd_{'max' if larger else 'min'}"
+    if any(isinstance(item, Node) for item in (tensor, indices, updates)):
+        raise NeedsValue(f"{what} works on values")
+    if tapes():
+        raise NotImplementedError(f"{what} has no gradient here: compute it outside of the GradientTape")
+    found = as_array(unwrap(tensor)).copy()
+    places = as_array(unwrap(indices))
+    at = tuple(np.moveaxis(places, -1, 0))
+    if any(((part < 0) | (part >= size)).any() for part, size in zip(at, found.shape)):
+        raise InvalidArgumentError(f"{what}: an index is out of bounds of {found.shape}")
+    (np.maximum if larger else np.minimum).at(found, at, array_like(unwrap(updates), found.dtype))
+    return Tensor(found)
+
+
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """The tensor, or the updates where they are larger, at the places of indices."""
+    return _scatter_extreme(tensor, indices, updates, True)
+
+
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """The tensor, or the updates where they are smaller, at the places of indices."""
+    return _scatter_extreme(tensor, indices, updates, False)

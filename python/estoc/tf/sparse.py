@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.sparse: what VarLenFeatures are parsed to, as dense tensors."""
+"""tf.sparse: sparse tensors of values, and what VarLenFeatures are parsed to."""
 from __future__ import annotations
 
 from typing import Any as _Any
@@ -13,20 +13,25 @@ from .._tensor import int64 as _int64
 from ..graph import Node as _Node
 from ..graph import RaggedNode as _RaggedNode
 from ..io import RaggedArray as _RaggedArray
-from ._absent import _RAGGED
 from ._absent import module_getattr as _module_getattr
 from ._array import range_ as _range
 from ._eager import Tensor as _Tensor
+from ._sparse import (SparseTensor, add, concat, from_dense, map_values, reduce_max, reduce_sum, reorder,  # noqa: F401
+                      sparse_dense_matmul, transpose)
+from ._sparse import dense_of as _dense_of
+from ._sparse import slice_ as slice  # noqa: A001,F401
 
 
 def to_dense(sp_input: _Any, default_value: _Any = None, validate_indices: bool = True, name: str | None = None) -> _Any:
     """[batch, longest row], filled up with the default; the values of one row as they are."""
     if isinstance(sp_input, (_Node, _Tensor)):  # of parse_single_example
         return sp_input
+    if isinstance(sp_input, SparseTensor):
+        return _dense_of(sp_input, default_value, validate_indices)
     if isinstance(sp_input, _RaggedNode):
         return _dense_node(sp_input.values, sp_input.splits, default_value)
     if not isinstance(sp_input, _RaggedArray):
-        raise TypeError(f"to_dense takes what a VarLenFeature is parsed to, not {type(sp_input).__name__}")
+        raise TypeError(f"to_dense takes a SparseTensor, or what a VarLenFeature is parsed to, not {type(sp_input).__name__}")
     rows = sp_input.rows()
     empty = b"" if sp_input.values.dtype == object else 0
     dense = _np.full((len(rows), max(map(len, rows), default=0)), empty if default_value is None else default_value,
@@ -47,4 +52,4 @@ def _dense_node(values: _Node, splits: _Node, default: _Any) -> _Node:
     return _ops.gather(texts, _ops.where(_ops.less(places, 0), count, places))
 
 
-__getattr__ = _module_getattr(__name__, {"SparseTensor": _RAGGED, "from_dense": _RAGGED})
+__getattr__ = _module_getattr(__name__)

@@ -10,7 +10,8 @@ import numpy as np
 from ... import io as _io
 from ..._lib import Keep, ffi, here, lib
 from ..._tensor import DType, as_dtype
-from ...graph import Node, RaggedNode
+from ...errors import InvalidArgumentError
+from ...graph import NeedsValue, Node, RaggedNode
 from ...io import FixedLenFeature, RaggedArray, VarLenFeature  # noqa: F401
 from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor, unwrap
@@ -119,6 +120,23 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, (str, bytes)) or isinstance(value, Tensor) and value.dtype.name == "string"
 
 
+def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, fixed_length: int | None = None,
+               name: str | None = None) -> Tensor:
+    """Numbers of the bytes of texts, at once: [..., n]."""
+    if isinstance(input_bytes, Node):
+        raise NeedsValue("tf.io.decode_raw works on values")
+    if fixed_length is not None:
+        raise NotImplementedError("decode_raw: fixed_length does not exist yet")
+    texts = np.asarray(unwrap(Tensor(unwrap(input_bytes))), dtype=object)
+    kind = np.dtype(as_dtype(out_type).as_numpy_dtype).newbyteorder("<" if little_endian else ">")
+    sizes = {len(text) for text in texts.reshape(-1).tolist()}
+    if len(sizes) > 1 or any(size % kind.itemsize for size in sizes):
+        raise InvalidArgumentError(f"decode_raw: texts of {sorted(sizes)} bytes; all need the same number of them, a multiple "
+                                   f"of {kind.itemsize}")
+    found = np.frombuffer(b"".join(texts.reshape(-1).tolist()), kind).astype(kind.newbyteorder("="))
+    return Tensor(found.reshape(texts.shape + (-1,) if found.size else texts.shape + (0,)))
+
+
 def read_file(filename: Any, name: str | None = None) -> Tensor:
     """The bytes of a local file, at once."""
     if isinstance(filename, Node):
@@ -136,6 +154,6 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
         file.write(contents.encode() if isinstance(contents, str) else contents)
 
 
-__all__ = ["FixedLenFeature", "TFRecordOptions", "TFRecordWriter", "VarLenFeature", "decode_csv", "parse_example",
+__all__ = ["FixedLenFeature", "TFRecordOptions", "TFRecordWriter", "VarLenFeature", "decode_csv", "decode_raw", "parse_example",
            "parse_single_example", "read_file", "write_file"]
 __getattr__ = _module_getattr(__name__)
