@@ -487,6 +487,34 @@ def sparse_tensors(tf):
         "min": tf.tensor_scatter_nd_min([[1, 5], [3, 4]], [[0, 1], [1, 0]], [4, 2])}
 
 
+@program
+def small_things(tf):
+    rows = tf.data.Dataset.from_tensor_slices(np.array([3, 7, 1]))
+    words = tf.data.Dataset.from_tensor_slices(["a", "b"])
+    found = {"format": [f"{tf.constant([1.5, 2.0])}", f"{tf.constant([b'a', b'b'])}", f"{tf.constant(1.5):.2f}", f"{tf.constant(3)}"]}
+    for mode in ("multi_hot", "one_hot", "count"):
+        lookup = tf.keras.layers.IntegerLookup(vocabulary=[3, 7], output_mode=mode)
+        found[mode] = [row.numpy() for row in rows.map(lookup)]
+        found["words_" + mode] = [row.numpy() for row in words.map(
+            tf.keras.layers.StringLookup(vocabulary=["a"], output_mode=mode))]
+    found["encoding"] = tf.keras.layers.CategoryEncoding(4, "one_hot")(np.int64(2))
+    return found
+
+
+@program
+def resampled(tf):
+    """Of classes that are 9 to 1 about as many are left."""
+    numbers = tf.data.Dataset.range(4000).map(lambda n: {"n": n})
+    found = {}
+    for name, initial in (("known", [0.1, 0.9]), ("seen", None)):
+        pairs = numbers.rejection_resample(lambda row: tf.cast(row["n"] % 10 != 0, tf.int32), [0.5, 0.5], initial, seed=1)
+        rows = list(pairs.as_numpy_iterator())
+        share = sum(int(one) for one, _ in rows) / len(rows)
+        found[name] = [0.42 < share < 0.58, 500 < len(rows) < 1100, all((row["n"] % 10 != 0) == one for one, row in rows),
+                       sorted(rows[0][1]), str(pairs.element_spec[0].dtype.name)]
+    return found
+
+
 def results(tf):
     found = calls.results(tf, CALLS)
     return {**found, **{name: plain(function(tf)) for name, function in PROGRAMS.items()}}

@@ -25,6 +25,26 @@ def test_devices_by_short_names():
         assert next_to(tf.constant(1)).numpy() == 2
 
 
+def test_placement():
+    tf.debugging.set_log_device_placement(True)
+    tf.config.set_soft_device_placement(False)
+    try:
+        assert tf.debugging.get_log_device_placement() and not tf.config.get_soft_device_placement()
+        tf.keras.backend.clear_session()
+
+        @tf.function
+        def on_a_gpu(x):
+            with tf.device("GPU:7"):
+                return x + 1
+
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            on_a_gpu(tf.constant(1))
+    finally:
+        tf.debugging.set_log_device_placement(False)
+        tf.config.set_soft_device_placement(True)
+        tf.keras.backend.clear_session()
+
+
 def test_calls():
     found, got = [], calls.results(tf, core.CALLS)
     assert set(got) | set(core.PROGRAMS) == set(WANTED)

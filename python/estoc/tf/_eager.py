@@ -85,7 +85,7 @@ class Tensor(abc.ABC):
         return (self[i] for i in range(len(self._value)))
 
     def __format__(self, spec: str) -> str:
-        return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
+        return format(self._value[()], spec)
 
     def __repr__(self) -> str:
         value = shown(self._value)

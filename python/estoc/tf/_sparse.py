@@ -47,7 +47,7 @@ class SparseTensor:
         return SparseTensor(self._places, new_values, self._sizes)
 
     def __repr__(self) -> str:
-        return f"SparseTensor(indices={self.indices}, values={self.values}, dense_shape={self.dense_shape})"
+        return f"SparseTensor(indices={self.indices!s}, values={self.values!s}, dense_shape={self.dense_shape!s})"
 
     def __mul__(self, other: Any) -> "SparseTensor":
         whole = np.broadcast_to(_array(other, "SparseTensor"), tuple(self._sizes))

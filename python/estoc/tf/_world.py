@@ -52,7 +52,8 @@ class World:
 
     def _create_session(self) -> Any:
         keep, out = Keep(), ffi.new("est_session **")
-        check(lib.est_session_create(self.graph._c, keep.options("est_session_options"), out))
+        check(lib.est_session_create(self.graph._c, keep.options(
+            "est_session_options", log_device_placement=placement["log"], no_soft_placement=not placement["soft"]), out))
         return owned(out[0], "est_session_free", parents=(self.graph,))
 
     def session(self) -> Any:
@@ -217,6 +218,8 @@ def _span(keep: Keep, nodes: Sequence[Node]) -> Any:
     return keep.span("est_nodes", "est_node", [node._c for node in nodes])
 
 
+#: Of sessions that are made from now on: whether they log where operations run, and run what a device has not elsewhere.
+placement = {"log": False, "soft": True}
 _seed = [0]  # of the program; 0: none
 _WITHOUT_SEED = 87654321  # of the program, where a call has one; the same in TensorFlow
 _draws: Counter = Counter()  # how often numbers were drawn by each seed of a call; None: without one

@@ -8,6 +8,7 @@ from typing import NamedTuple as _NamedTuple
 from . import _function
 from ._absent import Named as _Named
 from ._absent import module_getattr as _module_getattr
+from ._world import placement as _placement
 
 
 class PhysicalDevice(_NamedTuple):
@@ -88,6 +89,16 @@ def set_visible_devices(devices: _Any, device_type: str | None = None) -> None:
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """Whether functions of tf.function are run as Python, operation by operation, to find mistakes in them."""
     _function.run_eagerly[0] = bool(run_eagerly)
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Whether an operation that a device has not runs on the CPU, and is no error; call it first, since what has run goes
+    on as it was."""
+    _placement["soft"] = bool(enabled)
+
+
+def get_soft_device_placement() -> bool:
+    return _placement["soft"]
 
 
 def functions_run_eagerly() -> bool:

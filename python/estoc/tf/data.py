@@ -516,6 +516,29 @@ class Dataset(Named, _data.Dataset):
 
         return _data.Dataset.from_generator.__func__(Dataset, rows, datasets[0].element_spec)
 
+    def rejection_resample(self, class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: int | None = None,
+                           name: str | None = None) -> "Dataset":
+        """Pairs of class and element, some left out at random so that the classes have that distribution. initial_dist is
+        what they have here; without it what was seen so far."""
+        wanted = np.asarray(as_array(unwrap(target_dist)), np.float64)
+        known = None if initial_dist is None else np.asarray(as_array(unwrap(initial_dist)), np.float64)
+        if known is not None and known.shape != wanted.shape:
+            raise ValueError(f"target_dist of {wanted.shape} and initial_dist of {known.shape}")
+        seed = (next_seed() or None) if seed is None else int(seed)
+        of_class = self.map(class_func)
+        spec = (of_class.element_spec, self.element_spec)
+
+        def rows() -> Iterator[Any]:
+            random = np.random.RandomState(None if seed is None else [c_seed(seed) % 2**32, c_seed(seed) >> 32])
+            counts = np.ones(len(wanted))
+            for one, element in _data.DatasetIterator(_data.Dataset.zip.__func__(Dataset, (of_class, self))):
+                counts[int(one)] += 1
+                odds = wanted / np.maximum(counts / counts.sum() if known is None else known, 1e-12)
+                if random.random_sample() * odds.max() < odds[int(one)]:
+                    yield one, element
+
+        return _data.Dataset.from_generator.__func__(Dataset, rows, spec)
+
     @staticmethod
     def choose_from_datasets(datasets: Any, choice_dataset: "Dataset", stop_on_empty_dataset: bool = True) -> "Dataset":
         """The next element of the dataset that the next number of choice_dataset says."""

@@ -14,6 +14,7 @@ from ..graph import Node as _Node
 from ._absent import module_getattr as _module_getattr
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
+from ._world import placement as _placement
 
 check_numerics = _eager(_ops.check_numerics, "check_numerics")
 
@@ -50,6 +51,15 @@ assert_greater_equal = _assertion("assert_greater_equal", lambda x, y: x >= y, "
 def assert_all_finite(x: _Any, message: str, name: str | None = None) -> _Any:
     """x, or an error when an element is NaN or infinite."""
     return check_numerics(x, message)
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    """Whether functions log where their operations run; call it first, since what has run goes on as it was."""
+    _placement["log"] = bool(enabled)
+
+
+def get_log_device_placement() -> bool:
+    return _placement["log"]
 
 
 __getattr__ = _module_getattr(__name__)

@@ -1052,6 +1052,10 @@ class CategoryEncoding(_NativeLayer):
 
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
         weights = named.get("count_weights")
+        if args and isinstance(args[0], _Node) and args[0].shape is not None and len(args[0].shape) == 0:  # of a row
+            args = (_ops.reshape(args[0], [1]),) + args[1:]
+            named = named if weights is None else {**named, "count_weights": _ops.reshape(weights, [1])}
+            return _ops.reshape(self._call_in(graph, args, named, training), [self.num_tokens])
         if weights is None:
             return super()._call_in(graph, args, named, training)
         if self.output_mode != "count":
