@@ -418,9 +418,19 @@ uint64_t est_graph_seed(const est_graph *graph)
     return graph->seed;
 }
 
+void est_graph_count_seeds(est_graph *graph, est_seed_counter *counter)
+{
+    if (graph != NULL) graph->seeds = counter;
+}
+
 uint64_t est_graph_next_seed(est_graph *graph)
 {
-    return ++graph->n_seeds;
+    uint64_t next;
+
+    if (graph->seeds == NULL) return ++graph->n_seeds;
+    next = graph->seeds->next;
+    graph->seeds->next += graph->seeds->step;
+    return next;
 }
 
 const char *est_node_name(est_node node)

@@ -36,28 +36,29 @@ typedef struct kept_object {
 } kept_object;
 
 struct est_graph {
-    est_arena     *arena;
-    est_node_def **nodes;
-    int32_t        n_nodes, nodes_max;
-    est_map        names; /* every name in use -> the next suffix to try */
-    est_nodes      after; /* est_graph_after; in the arena */
-    scope_frame   *scopes;
-    const char    *scope;     /* "" or "a/b/" */
-    est_precision  precision; /* est_graph_precision */
-    bool           keeps_float32;
-    const char    *device;    /* "": free */
-    est_device_fn  device_fn; /* NULL: none */
-    void          *device_user;
-    est_node_def  *unplaced; /* the last node: device_fn is asked when its name is final; NULL: it was asked */
-    initializer   *initializers;
-    int            n_initializers;
-    est_i64_map    initializer_of; /* a variable's id -> its last initializer's position */
-    const char    *terms;          /* est_graph_terms; NULL: "" */
-    collection    *collections;
-    int            n_collections;
-    uint64_t       seed, n_seeds;
-    uint64_t       version;
-    est_replicas  *replicas; /* NULL: built as one */
+    est_arena        *arena;
+    est_node_def    **nodes;
+    int32_t           n_nodes, nodes_max;
+    est_map           names; /* every name in use -> the next suffix to try */
+    est_nodes         after; /* est_graph_after; in the arena */
+    scope_frame      *scopes;
+    const char       *scope;     /* "" or "a/b/" */
+    est_precision     precision; /* est_graph_precision */
+    bool              keeps_float32;
+    const char       *device;    /* "": free */
+    est_device_fn     device_fn; /* NULL: none */
+    void             *device_user;
+    est_node_def     *unplaced; /* the last node: device_fn is asked when its name is final; NULL: it was asked */
+    initializer      *initializers;
+    int               n_initializers;
+    est_i64_map       initializer_of; /* a variable's id -> its last initializer's position */
+    const char       *terms;          /* est_graph_terms; NULL: "" */
+    collection       *collections;
+    int               n_collections;
+    uint64_t          seed, n_seeds;
+    est_seed_counter *seeds; /* NULL: n_seeds counts */
+    uint64_t          version;
+    est_replicas     *replicas; /* NULL: built as one */
 
     est_reuse        *reuse;         /* the innermost open build; NULL: none */
     est_reuse_record *reuse_records; /* of all keys */

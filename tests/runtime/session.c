@@ -182,6 +182,38 @@ TEST(operations_with_a_seed_draw_the_same_in_every_session)
     est_graph_free(graph);
 }
 
+/* Operations without a seed of their own, of two graphs: 0, 1, 2, ... in the order in which they are made. */
+TEST(graphs_that_count_seeds_together)
+{
+    est_seed_counter together = { .next = 1, .step = 1 }, same = { .next = 4 };
+    est_graph       *one = NULL, *two = NULL;
+    est_node         nodes[4][3];
+    est_nodes        some[4];
+    float            drawn[4][2][3];
+
+    ok(est_graph_create(5, &one));
+    ok(est_graph_create(5, &two));
+    some[0] = build_random(one, nodes[0]); /* counts by itself: 1 */
+    est_graph_count_seeds(one, &together);
+    est_graph_count_seeds(two, &together);
+    some[1] = build_random(two, nodes[1]); /* 1 */
+    some[2] = build_random(one, nodes[2]); /* 2 */
+    assert_int_equal(together.next, 3);
+    est_graph_count_seeds(two, &same);
+    some[3] = build_random(two, nodes[3]); /* 4 */
+    assert_int_equal(same.next, 4);
+    for (int i = 0; i < 4; i++) draw(i % 2 == 0 ? one : two, some[i], drawn[i]);
+    assert_true(drawn[0][0][0] == drawn[1][0][0] && drawn[0][0][0] != drawn[2][0][0]);
+    assert_true(drawn[2][0][0] != drawn[3][0][0] && drawn[2][0][1] == drawn[3][0][1]);
+    est_graph_count_seeds(one, NULL);
+    some[0] = build_random(one, nodes[0]); /* 2, of its own */
+    draw(one, some[0], drawn[0]);
+    assert_true(drawn[0][0][0] == drawn[2][0][0]);
+    est_graph_count_seeds(NULL, &same);
+    est_graph_free(one);
+    est_graph_free(two);
+}
+
 TEST(a_seed_for_an_open_session)
 {
     est_graph   *graph = NULL;

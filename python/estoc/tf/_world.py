@@ -34,11 +34,19 @@ class OtherWorld(Exception):
         self.world = world
 
 
+numbering: list = []  # DeterministicRandomTestTool objects whose scope is open
+
+
+def numbered(graph: Graph) -> Graph:
+    """A new graph whose random operations draw what that scope says."""
+    return numbering[-1].number(graph) if numbering else graph
+
+
 class World:
     """A graph and its session."""
 
     def __init__(self, seed: int = 0):
-        self.graph = Graph(seed)
+        self.graph = numbered(Graph(seed))
         self.graph.world = self
         lasting[int(ffi.cast("uintptr_t", self.graph._c))] = self.graph
         self.version = 0  # grows with every write of variables
@@ -253,6 +261,8 @@ def set_seed(seed: int) -> None:
     """Of what is drawn from now on. A world without variables is made again, to draw what a new process draws."""
     _seed[0] = c_seed(seed)
     _draws.clear()
+    if numbering:  # whose seed it is there
+        return
     for world in _default:
         lib.est_graph_set_seed(world.graph._c, _seed[0])
         if world._session is not None:

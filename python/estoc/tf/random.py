@@ -25,13 +25,15 @@ from ._eager import unwrap as _unwrap
 from ._philox import (Algorithm, Generator, create_rng_state, fold_in, get_global_generator,  # noqa: F401
                       set_global_generator, split, stateless_normal, stateless_truncated_normal, stateless_uniform)
 from ._world import next_seed as _next_seed
+from ._world import numbered as _numbered
+from ._world import numbering as _numbering
 from ._world import set_seed as _set_seed
 
 def set_seed(seed: int) -> None:
     """Of everything that is drawn from now on; where a graph of tf.compat.v1 is built, of that graph."""
     from .compat.v1 import _graph
     graph = _graph.seeded_graph()
-    if graph is not None:
+    if graph is not None and not _numbering:
         _lib.est_graph_set_seed(graph._c, _c_seed(seed))
     _set_seed(seed)
 
@@ -43,7 +45,7 @@ def _draw(build: _Callable, *inputs: _Any, seed: int | None = None) -> _Any:
     if graph is not None:
         nodes = [_as_node(_unwrap(item), graph) for item in inputs]
         return graph.node(build(*nodes))
-    graph = _Graph(_next_seed(seed))
+    graph = _numbered(_Graph(_next_seed(seed)))
     nodes = [graph.constant(_as_array(_unwrap(item))) for item in inputs]
     with _Session(graph, threads=1) as session:
         return _Tensor(session.run(graph.node(build(*nodes))))

@@ -44,9 +44,10 @@ class Initializer(_Recorded, _own.Initializer):
         if self._is_float and not _as_dtype(dtype or "float32").is_floating:
             raise ValueError(f"{type(self).__name__}: expected a floating point dtype, got {_as_dtype(dtype).name}")
         from .._eager import Tensor
+        from .._world import numbered
         from ...graph import Graph, Node, Session
         from ..._tensor import c_shape
-        graph, keep = Graph(), _Keep()
+        graph, keep = numbered(Graph()), _Keep()
         node = Node(graph, _lib.est_initial_value(self._c(keep), graph._c, _as_dtype(dtype or "float32").number,
                                                   c_shape(tuple(shape))))
         graph.check()

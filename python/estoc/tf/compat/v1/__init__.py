@@ -18,7 +18,7 @@ from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, Variable
                      executing_eagerly, get_collection, get_collection_ref, get_default_graph, get_local_variable,
                      get_variable, get_variable_scope, global_variables, global_variables_initializer, gradients, group,
                      init_scope, initialize_all_variables, initialize_local_variables, local_variables,
-                     local_variables_initializer, model_variables, name_scope, no_op, placeholder,
+                     local_variables_initializer, make_template, model_variables, name_scope, no_op, placeholder,
                      placeholder_with_default, print_tensors, report_uninitialized_variables, reset_default_graph,
                      tables_initializer, trainable_variables,
                      tuple_of_tensors, variable_scope, variables_initializer)
@@ -76,9 +76,9 @@ def _take(tf: "dict[str, _Any]") -> None:
         globals()[named] = _to(tf["cast"], tf[kind])
     globals()["div"] = lambda x, y, name=None: _divide(tf, x, y)
     globals()["div"].__doc__ = _divide.__doc__
-    from . import estimator  # over that of tf, which is there by now
+    from . import estimator, keras  # over those of tf, which are there by now
 
-    globals()["estimator"] = estimator
+    globals().update(estimator=estimator, keras=keras)
     for name in _TO_TF + _SHARED:
         tf.setdefault(name, globals()[name])
     for name, value in list(tf.items()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import weakref
 from typing import Any, Iterator, Sequence
 
@@ -18,6 +19,7 @@ from ....errors import FailedPreconditionError
 from ....graph import Node, Shape, as_node, default_graph, set_root_graph
 from ....initializers import Initializer, c_initializer, zeros
 from ..._absent import error
+from ..._world import numbered
 
 
 class GraphKeys:
@@ -211,6 +213,8 @@ class Graph(_base.Graph):
     def __init__(self, _borrowed: Any = None):
         super().__init__(_borrowed=_borrowed)
         self._python: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+        if _borrowed is None:
+            numbered(self)
         self._own: list[Variable] = []
 
     def check(self) -> None:
@@ -318,6 +322,7 @@ class State:
         self.prints: list[Print] = []
         self.initializers: set[int] = set()  # operations that do what sessions do without being told
         self.finalized = False
+        self.numbered = False  # made in the scope of a DeterministicRandomTestTool
 
 
 def state_of(graph: _base.Graph) -> State:
@@ -580,9 +585,36 @@ class VariableScope:
         return get_collection(GraphKeys.TRAINABLE_VARIABLES, self.name + "/")
 
 
+_stores = threading.local()  # of objects whose methods track the variables that they make
+
+
+def current_store() -> Any:
+    """That of the innermost method; None: variables are those of the graph."""
+    open_ones = _stores.__dict__.get("open")
+    return open_ones[-1] if open_ones else None
+
+
+@contextlib.contextmanager
+def storing(store: Any) -> Iterator[None]:
+    """Around a method that tracks its variables. The outermost one begins without scopes around it."""
+    open_ones = _stores.__dict__.setdefault("open", [])
+    if not open_ones:
+        _stores.state = State()
+    open_ones.append(store)
+    try:
+        yield
+    finally:
+        open_ones.pop()
+
+
+def _scopes_now() -> State:
+    """Whose variable scopes are open: the graph's, or those of the method that tracks its variables."""
+    return _stores.state if current_store() is not None else state_of(get_default_graph())
+
+
 def get_variable_scope() -> VariableScope:
     """The variable scope of the graph that is being built."""
-    state = state_of(get_default_graph())
+    state = _scopes_now()
     if not state.scopes:
         state.scopes.append(VariableScope(False))
     return state.scopes[-1]
@@ -596,8 +628,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
     """Names of variables made within start with the scope's."""
     if partitioner is not None or custom_getter is not None or constraint is not None:
         raise NotImplementedError("partitioner, custom_getter and constraint do not exist yet")
-    graph = get_default_graph()
-    state, outer = state_of(graph), get_variable_scope()
+    state, outer = _scopes_now(), get_variable_scope()
     if isinstance(name_or_scope, VariableScope):
         full, short = name_or_scope.name, name_or_scope.name.rsplit("/", 1)[-1]
         base = name_or_scope
@@ -629,6 +660,52 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
             state.variable_scopes = opened
             for key in [key for key in opened if key.startswith(full + "/")]:
                 del opened[key]
+
+
+class Template:
+    """A function whose variables are made by its first call, in a scope of its own, and shared by later ones."""
+
+    def __init__(self, name: str, function: Any, unique_name: str | None, named: dict):
+        self._wanted, self._function, self._unique_name, self._named = name, function, unique_name, named
+        self._scope: VariableScope | None = None
+        self._store: Any = None  # of what is made outside of graphs
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            if current_store() is None and default_graph() is None:
+                from .keras._variables import Store
+                self._store = self._store or Store()
+                stack.enter_context(storing(self._store))
+            if self._scope is not None:
+                scope = variable_scope(self._scope, reuse=True)
+            else:
+                scope = variable_scope(self._unique_name, self._wanted)
+            self._scope = stack.enter_context(scope)
+            return self._function(*args, **{**self._named, **named})
+
+    name = property(lambda self: None if self._scope is None else self._scope.name)
+    variable_scope_name = property(lambda self: None if self._scope is None else self._scope.name + "/")
+
+    @property
+    def variables(self) -> list:
+        """Those that its calls have made."""
+        if self._store is not None:
+            return self._store.weights
+        return [] if self._scope is None else global_variables(self._scope.name + "/")
+
+    global_variables = variables
+
+    @property
+    def trainable_variables(self) -> list:
+        return [variable for variable in self.variables if variable.trainable]
+
+
+def make_template(name_: str, func_: Any, create_scope_now_: bool = False, unique_name_: str | None = None,
+                  custom_getter_: Any = None, **named: Any) -> Template:
+    """The function, with these arguments, as one that shares its variables between calls."""
+    if create_scope_now_ or custom_getter_ is not None:
+        raise NotImplementedError("make_template: create_scope_now_ and custom_getter_ do not exist yet")
+    return Template(name_, func_, unique_name_, named)
 
 
 def _unique_scope(state: State, outer: str, name: str) -> str:
@@ -714,6 +791,11 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     known = state_of(graph).by_name
     full = f"{scope.name}/{name}" if scope.name else name
     dtype = None if dtype is None else as_dtype(dtype)
+    store = current_store()
+    if store is not None:
+        return store.get_variable(full, shape, scope.dtype if dtype is None else dtype,
+                                  scope.initializer if initializer is None else initializer,
+                                  scope.regularizer if regularizer is None else regularizer, trainable)
     if scope.reuse and full in known:
         found = known[full]
         if shape is not None and found.shape != Shape([shape] if isinstance(shape, int) else shape):

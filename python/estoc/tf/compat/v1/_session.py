@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, Mapping
 import numpy as np
 
 from .... import graph as _base
+from ...._lib import lib
 from ....cluster import transport
 from ....data import DatasetIterator
 from ....errors import FailedPreconditionError, OutOfRangeError
@@ -17,7 +18,7 @@ from ....graph import Node, default_graph
 from ....metrics import Metric
 from ...data import _Source
 from . import _graph
-from ._graph import Variable, get_default_graph, state_of
+from ._graph import Variable, get_default_graph, initializes, state_of
 
 # --- configuration ----------------------------------------------------------------------------------------------------
 
@@ -300,7 +301,12 @@ class Session(BaseSession):
     graph_def = property(lambda self: _refuse("graph_def"))
 
     def _run(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
-        return self._own._run(nodes, feeds)
+        if not (state_of(self.graph).numbered and all(map(initializes, nodes))):
+            return self._own._run(nodes, feeds)
+        count = lib.est_session_run_count(self._c)
+        values = self._own._run(nodes, feeds)
+        lib.est_session_set_run_count(self._c, count)  # the first run behind it draws what a program does that has none
+        return values
 
     def _write(self, variable: _base.Variable, value: Any) -> None:
         self._own.write(variable._name if isinstance(variable, Variable) else variable.name,

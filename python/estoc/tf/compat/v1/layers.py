@@ -37,13 +37,20 @@ def _initializer(value: _Any) -> _Any:
     return value
 
 
+def _regularizer(value: _Any) -> _Any:
+    if isinstance(value, str):
+        from ...keras import regularizers
+        return regularizers.get(value)
+    return value
+
+
 def _input(x: _Any) -> _Node:
     graph = x.graph if isinstance(x, _Node) else _graph.get_default_graph()
     return _as_node(x.value() if isinstance(x, _BaseVariable) else x, graph)
 
 
 def _weight(x: _Node, name: str, shape: _Any, initializer: _Any, regularizer: _Any, trainable: bool) -> _Node:
-    return _graph.get_variable(name, shape, x.dtype, _initializer(initializer), regularizer, trainable).value()
+    return _graph.get_variable(name, shape, x.dtype, _initializer(initializer), _regularizer(regularizer), trainable).value()
 
 
 def _width(x: _Node, rank: int | None, what: str) -> int:
@@ -172,6 +179,16 @@ def batch_normalization(inputs: _Any, axis: int = -1, momentum: float = 0.99, ep
     axis = axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
     if x.shape is None or axis not in (-1, len(x.shape) - 1):
         raise NotImplementedError(f"batch_normalization: axis {axis} of {x.shape}; it is the last one")
+    store = _graph.current_store()
+    if store is not None:
+        from ...keras import layers
+        with _graph.variable_scope(name, "batch_normalization", reuse=reuse) as scope:
+            if any(item is not None for item in (beta_regularizer, gamma_regularizer, scope.regularizer)):
+                raise NotImplementedError("batch_normalization: regularizers do not exist yet in a method that tracks its "
+                                          "variables")
+            layer = store.normal(scope.name, lambda: layers.BatchNormalization(-1, momentum, epsilon, center, scale,
+                                                                               trainable=trainable))
+            return layer(x, training=training)
     both = isinstance(training, _Node)
     ways = [True, False] if both else [bool(training)]
     made = _built_by_c(name, "batch_normalization", reuse, {"gamma": gamma_regularizer, "beta": beta_regularizer}, [
@@ -223,9 +240,34 @@ _CLASSES = ("BatchNormalization", "Conv2D", "Dense", "Dropout", "Flatten", "Laye
             "SeparableConv2D")
 
 
+_made: dict = {}
+
+
+def _class(name: str) -> type:
+    """A layer of Keras. In a method that tracks its variables they are named by the variable scope of the first call."""
+    from ...keras import _layer, layers
+    base = getattr(layers, name)
+
+    def __call__(self: _Any, *args: _Any, **named: _Any) -> _Any:
+        if _graph.current_store() is None:
+            return base.__call__(self, *args, **named)
+        leaf = self.__dict__.get("_scope_name")
+        default = self._made_with[1].get("name") or _layer.snake(name)
+        with _graph.variable_scope(leaf, default, auxiliary_name_scope=False) as scope:
+            result = base.__call__(self, *args, **named)
+        self.__dict__["_scope_name"] = scope.name.rpartition("/")[2]
+        if leaf is None:
+            for variable in self._all_weights():
+                variable._shown = f"{scope.name}/{variable._shown.rpartition('/')[2]}"
+        return result
+
+    return type(name, (base,), {"__call__": __call__, "__doc__": base.__doc__, "__module__": base.__module__})
+
+
 def __getattr__(name: str) -> _Any:
     """The layers of TensorFlow 1 are those of Keras."""
     if name in _CLASSES:
-        from ...keras import layers
-        return getattr(layers, name)
+        if name not in _made:
+            _made[name] = _class(name)
+        return _made[name]
     return _module_getattr(__name__)(name)

@@ -112,6 +112,9 @@ class Conv2D(_WithActivation):
         super().__init__(make, activation, 1, kernel_regularizer, bias_regularizer, named, kernel_constraint,
                          bias_constraint)
 
+    kernel = property(lambda self: self._all_weights()[0])
+    bias = property(lambda self: (self._all_weights() + [None])[1])
+
 
 class Conv2DTranspose(Layer):
     """The transpose of a convolution: images that grow by the strides."""
