@@ -26,7 +26,7 @@ def _loss(name: str, meaning: str, *extra: str) -> Callable:
         keep, graph = Keep(), predictions.graph
         if weights is not None:
             more["weights"] = as_node(weights, graph, predictions.dtype)._c
-        labels = as_node(labels, graph, predictions.dtype)
+        labels = as_node(labels, graph, predictions.dtype if name != "sparse_softmax_xent" else None)
         return graph.node(getattr(lib, f"est_loss_{name}")(labels._c, predictions._c, keep.options(
             "est_loss_options", reduction=c_reduction(reduction), **more)))
 

@@ -609,3 +609,88 @@ def test_a_constant_may_have_to_have_its_shape():
         for value, shape in (([1, 2], [2, 1]), (1, (2,))):
             with pytest.raises(TypeError, match="verify_shape"):
                 v1.constant(value, shape=shape, verify_shape=True)
+
+
+# --- names of TensorFlow 1 in programs that compute at once -----------------------------------------------------------
+
+
+def test_variables_and_losses_of_programs_that_compute_at_once():
+    """As in TensorFlow 2, with its numbers."""
+    v1.reset_default_graph()
+    losses, logits = v1.losses, np.array([[0.2, 0.7, 0.1], [0.3, 0.3, 0.4]], np.float32)
+    v, labels = v1.Variable(logits, name="v"), np.array([1, 2])
+    assert isinstance(v, tf.Variable) and np.array_equal(v.numpy(), logits)
+    onehot = np.eye(3)[labels]
+    with tf.GradientTape() as tape:
+        loss = losses.sparse_softmax_cross_entropy(labels, v)
+    assert np.allclose(loss.numpy(), 0.9005092)
+    expected = (np.exp(logits) / np.exp(logits).sum(1, keepdims=True) - onehot) / 2
+    assert np.allclose(tape.gradient(loss, v).numpy(), expected, atol=1e-7)
+    with tf.GradientTape() as tape:
+        y = tf.matmul(tf.constant(logits), v, transpose_b=True)
+        loss = losses.mean_squared_error([[0.0, 0.0], [0.0, 0.0]], y)
+    assert np.allclose(tape.gradient(loss, v).numpy(), (y.numpy() / 2).T @ logits)
+    weights = np.array([1.0, 0.0], np.float32)
+    values = [losses.softmax_cross_entropy(onehot, logits, weights, label_smoothing=0.1),
+              losses.sparse_softmax_cross_entropy(labels, logits, weights, reduction=losses.Reduction.SUM),
+              losses.hinge_loss(onehot, logits), losses.cosine_distance(onehot, logits, axis=1),
+              losses.huber_loss(onehot, logits), losses.log_loss(onehot, logits),
+              losses.sigmoid_cross_entropy(onehot, logits), losses.absolute_difference(onehot, logits),
+              losses.compute_weighted_loss(logits, 2.0)]
+    values = [float(value) for value in values]
+    assert np.allclose(values, [0.8046163, 0.7679496, 0.96666664, 0.45, 0.056666672, 0.38580313, 0.6945746, 0.3, 0.6666666])
+    assert losses.mean_squared_error(onehot, logits, reduction=losses.Reduction.NONE).shape == (2, 3)
+    with tf.Graph().as_default(), v1.Session() as session:  # class numbers of a graph keep their type
+        assert np.allclose(session.run(losses.sparse_softmax_cross_entropy(labels, tf.constant(logits))), 0.9005092)
+
+
+def test_more_names_of_tensorflow_1():
+    assert v1.encode_base64("hello world").numpy() == b"aGVsbG8gd29ybGQ"
+    assert tf.io.encode_base64(["a", "bc?>"], pad=True).numpy().tolist() == [b"YQ==", b"YmM_Pg=="]
+    assert tf.io.decode_base64(["YQ", "YmM_Pg=="]).numpy().tolist() == [b"a", b"bc?>"]
+
+    class Own(tf.keras.layers.Layer):
+        def build(self, shape):
+            self.kernel = self.add_variable("kernel", shape=[shape[-1], 2], initializer="ones")
+
+        def call(self, x):
+            return tf.matmul(x, self.kernel)
+
+    layer = Own()
+    assert layer(np.ones((1, 3), np.float32)).numpy().tolist() == [[3.0, 3.0]] and len(layer.trainable_variables) == 1
+
+
+def test_a_loss_that_a_model_is_given():
+    class Own(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.compiled_loss = tf.keras.losses.MeanSquaredError()
+
+    assert float(Own().compiled_loss(np.zeros((1, 2)), np.ones((1, 2)))) == 1.0
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda: v1.train.GradientDescentOptimizer(0.1), [0.64, 1.28]),
+    (lambda: v1.train.MomentumOptimizer(v1.train.exponential_decay(0.1, 0, 1, 0.5), 0.5), [0.54, 1.08]),
+    (lambda: v1.train.AdamOptimizer(0.1), [0.8004126, 1.8001668]), (lambda: v1.train.AdagradOptimizer(0.1), [0.8347374, 1.8315430]),
+    (lambda: v1.train.RMSPropOptimizer(0.1, momentum=0.3), [0.6346278, 1.4835759]),
+    (lambda: v1.train.FtrlOptimizer(0.1), [0.6857820, 1.6771111])])
+def test_optimizers_of_programs_that_compute_at_once(make, expected):
+    v1.reset_default_graph()
+    v, step, optimizer = v1.Variable([1.0, 2.0]), v1.Variable(0), make()
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(v * v)
+        optimizer.apply_gradients([(tape.gradient(loss, v), v)], step)
+    assert np.allclose(v.numpy(), expected, atol=1e-6) and step.numpy() == 2
+    v.assign([1.0, 2.0])
+    optimizer.minimize(lambda: tf.reduce_sum(v * v), step)
+    assert step.numpy() == 3 and (v.numpy() < [1.0, 2.0]).all()
+    table = v1.Variable([[1.0], [2.0], [3.0]])
+    v1.train.GradientDescentOptimizer(1.0).minimize(lambda: tf.reduce_sum(tf.gather(table, [0, 2])), var_list=[table])
+    assert table.numpy().ravel().tolist() == [0.0, 2.0, 2.0]
+    if optimizer.get_name() == "Adam":
+        with pytest.raises(NotImplementedError, match="updated together with other variables"):
+            optimizer.apply_gradients([(v, v), (table, table)])
+    with pytest.raises(RuntimeError, match="should be a function"):
+        optimizer.compute_gradients(tf.constant(1.0))

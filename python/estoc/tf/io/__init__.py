@@ -2,6 +2,7 @@
 """tf.io: TFRecord files, Examples, CSV lines within Dataset.map."""
 from __future__ import annotations
 
+import base64
 import os
 from typing import Any, Mapping, Sequence
 
@@ -154,6 +155,18 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
         file.write(contents.encode() if isinstance(contents, str) else contents)
 
 
-__all__ = ["FixedLenFeature", "TFRecordOptions", "TFRecordWriter", "VarLenFeature", "decode_csv", "decode_raw", "parse_example",
-           "parse_single_example", "read_file", "write_file"]
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:  # noqa: A002
+    """Strings in the alphabet for addresses; filled up to a multiple of four with pad."""
+    from ..strings import _each
+    return _each(input, "encode_base64", lambda text: base64.urlsafe_b64encode(text).rstrip(b" " if pad else b"="))
+
+
+def decode_base64(input: Any, name: str | None = None) -> Tensor:  # noqa: A002
+    """What encode_base64 was given."""
+    from ..strings import _each
+    return _each(input, "decode_base64", lambda text: base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
+
+
+__all__ = ["FixedLenFeature", "TFRecordOptions", "TFRecordWriter", "VarLenFeature", "decode_base64", "decode_csv", "decode_raw",
+           "encode_base64", "parse_example", "parse_single_example", "read_file", "write_file"]
 __getattr__ = _module_getattr(__name__)

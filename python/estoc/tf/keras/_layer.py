@@ -514,6 +514,10 @@ class Layer(Recorded, Named):
             self._own_weights.append(variable)
         return variable
 
+    def add_variable(self, *args: Any, **named: Any) -> Variable:
+        """add_weight, by its name of TensorFlow 1."""
+        return self.add_weight(*args, **named)
+
     def _world_now(self) -> World:
         return self._home if self._home is not None else current_world()
 

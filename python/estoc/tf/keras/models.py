@@ -787,6 +787,10 @@ class Model(_Layer):
 
     @property
     def compiled_loss(self) -> _Any:
+        given = self.__dict__.get("_given_loss")
+        if given is not None:
+            return given
+
         def call(y_true: _Any, y_pred: _Any, sample_weight: _Any = None, regularization_losses: _Any = None) -> _Any:
             total = self._compiled.loss_of(self, y_true, y_pred, sample_weight)
             for term in regularization_losses or ():
@@ -796,6 +800,11 @@ class Model(_Layer):
             return total
 
         return call
+
+    @compiled_loss.setter
+    def compiled_loss(self, value: _Any) -> None:
+        """Another loss for steps that are written in Python."""
+        self.__dict__["_given_loss"] = value
 
     @property
     def compiled_metrics(self) -> _Any:

@@ -57,7 +57,7 @@ _MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature"
           "reciprocal": "math.reciprocal", "ceil": "math.ceil", "mod": "math.floormod", "floormod": "math.floormod",
           "is_inf": "math.is_inf", "is_finite": "math.is_finite", "log1p": "math.log1p", "expm1": "math.expm1",
           "erf": "math.erf", "global_norm": "linalg.global_norm", "unsorted_segment_sum": "math.unsorted_segment_sum",
-          "py_func": "numpy_function"}
+          "py_func": "numpy_function", "encode_base64": "io.encode_base64", "decode_base64": "io.decode_base64"}
 
 
 def _take(tf: "dict[str, _Any]") -> None:

@@ -131,6 +131,9 @@ class Variable(_base.Variable):
     def __new__(cls, *args: Any, **named: Any) -> "Variable":
         if args and isinstance(args[0], _base.Graph):
             return super().__new__(cls)
+        if default_graph() is None and (_implicit is None or lib.est_graph_operations(_implicit._c) == 0):
+            # a program that computes at once, and not one of placeholders and sessions outside of graphs
+            return _variable_at_once(*args, **named)
         return _new_variable(*args, **named)
 
     def __init__(self, *args: Any, **named: Any):
@@ -778,6 +781,16 @@ def _new_variable(initial_value: Any = None, trainable: Any = None, collections:
     names = state_of(graph).names
     return _make(graph, (names[-1] if names else "") + (name or "Variable"), shape, dtype, lambda s, dtype=None: value,
                  trainable is not False, None, collections)
+
+
+def _variable_at_once(initial_value: Any = None, trainable: Any = None, collections: Any = None,
+                      validate_shape: bool = True, caching_device: Any = None, name: str | None = None,
+                      variable_def: Any = None, dtype: Any = None, expected_shape: Any = None, import_scope: Any = None,
+                      constraint: Any = None, use_resource: Any = None, synchronization: Any = None,
+                      aggregation: Any = None, shape: Any = None) -> Any:
+    from ..._world import Variable as Variable2
+    return Variable2(initial_value, trainable, validate_shape, caching_device, name, variable_def, dtype, import_scope,
+                     constraint, synchronization, aggregation, expected_shape if shape is None else shape)
 
 
 def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,

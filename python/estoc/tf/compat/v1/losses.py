@@ -2,6 +2,7 @@
 """tf.compat.v1.losses: means over elements whose weight is not 0, as there."""
 from __future__ import annotations
 
+import functools as _functools
 from typing import Any as _Any
 
 from .... import losses as _losses
@@ -11,9 +12,12 @@ from ...._lib import here as _here
 from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ....graph import as_node as _as_node
+from ....graph import default_graph as _default_graph
 from ....losses import c_reduction as _c_reduction
 from ..._absent import module_getattr as _module_getattr
+from ..._eager import Tensor as _Tensor
 from ..._eager import unwrap as _unwrap
+from ..._world import Variable as _Variable
 from . import _graph
 
 
@@ -41,10 +45,26 @@ def _weighted(function: _Any, labels: _Any, predictions: _Any, weights: _Any, co
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     if isinstance(weights, (int, float)) and weights == 1:
         weights = None
+    if _default_graph() is None and not any(isinstance(item, _Node) for item in (labels, predictions, weights)):
+        given = [item if item is None or isinstance(item, (_Tensor, _Variable)) else _Tensor(item)
+                 for item in (labels, predictions, weights)]
+        return _at_once(function, _NAMES[reduction], tuple(sorted(more.items())))(*given)
     if not isinstance(predictions, _Node):
         predictions = _as_node(_unwrap(predictions), _graph.get_default_graph())
     loss = function(_unwrap(labels), predictions, _unwrap(weights), _NAMES[reduction], **more)
     return _collected(loss, collection)
+
+
+@_functools.lru_cache(maxsize=None)
+def _at_once(function: _Any, reduction: str, more: tuple) -> _Any:
+    """The loss of values, which a tape can go back from."""
+    from ..._function import function as traced
+
+    def loss(labels: _Any, predictions: _Any, weights: _Any) -> _Any:
+        predictions = predictions.value() if hasattr(predictions, "value") else predictions
+        return function(_unwrap(labels), predictions, _unwrap(weights), reduction, **dict(more))
+
+    return traced(loss)
 
 
 def _collected(loss: _Any, collection: str | None) -> _Any:
@@ -105,8 +125,12 @@ def log_loss(labels: _Any, predictions: _Any, weights: _Any = 1.0, epsilon: floa
 def hinge_loss(labels: _Any, logits: _Any, weights: _Any = 1.0, scope: str | None = None,
                loss_collection: str | None = _LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
     """Of labels 0 and 1."""
-    signs = _ops.cast(_as_node(_unwrap(labels), logits.graph), logits.dtype) * 2.0 - 1.0
-    return _weighted(_losses.hinge, signs, logits, weights, loss_collection, reduction)
+    return _weighted(_hinge, labels, logits, weights, loss_collection, reduction)
+
+
+def _hinge(labels: _Any, logits: _Node, weights: _Any, reduction: str) -> _Node:
+    signs = _ops.cast(_as_node(labels, logits.graph), logits.dtype) * 2.0 - 1.0
+    return _losses.hinge(signs, logits, weights, reduction)
 
 
 def cosine_distance(labels: _Any, predictions: _Any, axis: int | None = None, weights: _Any = 1.0,
@@ -116,23 +140,27 @@ def cosine_distance(labels: _Any, predictions: _Any, axis: int | None = None, we
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")
-    labels = _ops.cast(_as_node(_unwrap(labels), predictions.graph), predictions.dtype)
-    losses = 1.0 - _ops.reduce_sum(labels * predictions, axis, keepdims=True)
-    return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
+    return _weighted(_cosine_distance, labels, predictions, weights, loss_collection, reduction, axis=axis)
+
+
+def _cosine_distance(labels: _Any, predictions: _Node, weights: _Any, reduction: str, axis: int) -> _Node:
+    labels = _ops.cast(_as_node(labels, predictions.graph), predictions.dtype)
+    return _reduced(None, 1.0 - _ops.reduce_sum(labels * predictions, axis, keepdims=True), weights, reduction)
 
 
 def compute_weighted_loss(losses: _Any, weights: _Any = 1.0, scope: str | None = None,
                           loss_collection: str | None = _LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> _Any:
     """Values of elements, weighted, as one."""
-    def reduced(_: _Any, values: _Any, weights: _Any, reduction: str) -> _Any:
-        keep = _Keep()
-        more = {} if weights is None else {"weights": _as_node(weights, values.graph, values.dtype)._c}
-        _here()
-        return values.graph.node(_lib.est_loss_reduce(values._c, keep.options(
-            "est_loss_options", reduction=_c_reduction(reduction), **more)))
+    return _weighted(_reduced, None, losses, weights, loss_collection, reduction)
 
-    return _weighted(reduced, None, losses, weights, loss_collection, reduction)
+
+def _reduced(_: _Any, values: _Node, weights: _Any, reduction: str) -> _Node:
+    keep = _Keep()
+    more = {} if weights is None else {"weights": _as_node(weights, values.graph, values.dtype)._c}
+    _here()
+    return values.graph.node(_lib.est_loss_reduce(values._c, keep.options(
+        "est_loss_options", reduction=_c_reduction(reduction), **more)))
 
 
 # --- what a graph has of them -----------------------------------------------------------------------------------------

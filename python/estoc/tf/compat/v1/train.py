@@ -27,6 +27,10 @@ from ....summary import EventReader as _EventReader
 from ...train import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import Tensor as _Tensor
+from ..._eager import unwrap as _unwrap
+from ..._world import OtherWorld as _OtherWorld
+from ..._world import Variable as _Variable
+from ..._world import current_trace as _current_trace
 from . import _graph
 from ._graph import IndexedSlices as _IndexedSlices
 from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator,  # noqa: F401
@@ -245,6 +249,9 @@ class Optimizer(_optimizers.Optimizer):
     def minimize(self, loss: _Any, global_step: _Any = None, var_list: _Any = None,  # type: ignore[override]
                  gate_gradients: int = 1, aggregation_method: _Any = None, colocate_gradients_with_ops: bool = False,
                  name: str | None = None, grad_loss: _Any = None) -> _Any:
+        if callable(loss) and not isinstance(loss, _Node):  # a program that computes at once
+            pairs = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
+            return self.apply_gradients(pairs, global_step, name)
         if grad_loss is not None:
             loss = loss * grad_loss
         if loss.shape != ():
@@ -254,8 +261,9 @@ class Optimizer(_optimizers.Optimizer):
                                               count_step=global_step is not None)
 
     def _check(self, loss: _Any, var_list: _Any) -> list:
-        if callable(loss) and not isinstance(loss, _Node):
-            raise NotImplementedError("a loss is a tensor of a graph")
+        if not isinstance(loss, _Node):
+            raise RuntimeError("`loss` passed to Optimizer.compute_gradients should be a function when eager execution is "
+                               "enabled.")
         variables = list(loss.graph.trainable_variables if var_list is None else var_list)
         if not variables:
             raise ValueError("No variables to optimize.")
@@ -268,6 +276,12 @@ class Optimizer(_optimizers.Optimizer):
                           aggregation_method: _Any = None, colocate_gradients_with_ops: bool = False,
                           grad_loss: _Any = None) -> list:
         """(gradient, variable) for each variable; the gradient is None where the loss does not depend on it."""
+        if callable(loss) and not isinstance(loss, _Node):
+            from ..._function import GradientTape
+            with GradientTape() as tape:
+                value = loss()
+            watched = list(tape.watched_variables() if var_list is None else var_list)
+            return list(zip(tape.gradient(value, watched, output_gradients=grad_loss), watched))
         if grad_loss is not None:
             loss = loss * grad_loss
         variables = self._check(loss, var_list)
@@ -286,6 +300,8 @@ class Optimizer(_optimizers.Optimizer):
             raise ValueError("No variables provided.")
         if all(gradient is None for gradient, _ in pairs):
             raise ValueError(f"No gradients provided for any variable: {[v.name for _, v in pairs]}.")
+        if _default_graph() is None and isinstance(pairs[0][1], _Variable):
+            return self._apply_at_once([pair for pair in pairs if pair[0] is not None], global_step)
         _here()
         keep, graph = _Keep(), pairs[0][1].graph
         members: dict = {"name": keep.string(name or self._name), "no_global_step": global_step is None}
@@ -295,6 +311,53 @@ class Optimizer(_optimizers.Optimizer):
             self._c(keep), keep.span("est_nodes", "est_node", [variable._c for _, variable in pairs]),
             keep.new("est_gradient[]", [_gradient(keep, gradient) for gradient, _ in pairs]),
             keep.options("est_minimize_options", **members)))
+
+
+    def _apply_at_once(self, pairs: list, global_step: _Any) -> None:
+        """The update of variables of a program that computes at once."""
+        from ..._function import Function
+        variables = tuple(variable for _, variable in pairs)
+        parts = tuple(len(_values_of(gradient)) for gradient, _ in pairs)
+        key = (parts, *map(id, variables))
+        steps = self.__dict__.setdefault("_steps", {})
+        if key not in steps:
+            known = {id(variable) for _, together in steps.values() for variable in together}
+            again = [variable.name for variable in variables if id(variable) in known]
+            if again:
+                raise NotImplementedError(f"{self._name}: {again[0]} was updated together with other variables before; give "
+                                          "an optimizer the same variables, with gradients, in every step")
+            place = _ffi.new("char *")
+            steps[key] = (Function(lambda rate, *values: self._apply_in_trace(rate, values, parts, variables, place)),
+                          variables)
+        rate = self.learning_rate() if callable(self.learning_rate) else self.learning_rate
+        values = [value for gradient, _ in pairs for value in _values_of(gradient)]
+        values = [_Tensor(_unwrap(value)) for value in (_np.float32(_unwrap(rate)), *values)]
+        concrete, leaves = steps[key][0].concrete(tuple(values), {}, variables[0]._world)
+        concrete.run(leaves)
+        if global_step is not None:
+            global_step.assign_add(1)
+
+    def _apply_in_trace(self, rate: _Node, values: tuple, parts: tuple, variables: tuple, place: _Any) -> None:
+        """In a trace of the update; all of them share the slots of the first."""
+        trace = _current_trace()
+        if variables[0].graph is not trace.graph:
+            raise _OtherWorld(variables[0]._world)
+        keep, rest = _Keep(), iter(values)
+        gradients = keep.new("est_gradient[]", [
+            dict(zip(("values", "indices"), [next(rest)._c for _ in range(n)])) for n in parts])
+        trace.graph.keep.append(place)
+        _lib.est_share_begin(trace.graph._c, place)
+        operation = _lib.est_apply_gradients(
+            _lib.est_with_learning_node(self._make_c(0, keep), rate._c),
+            keep.span("est_nodes", "est_node", [variable._c for variable in variables]), gradients,
+            keep.options("est_minimize_options", name=keep.string(self._name), no_global_step=True, no_update_ops=True))
+        _lib.est_share_end(trace.graph._c)
+        operation = trace.graph.node(operation)
+        trace.add_write([variable._name for variable in variables], operation)
+
+
+def _values_of(gradient: _Any) -> tuple:
+    return (gradient.values, gradient.indices) if hasattr(gradient, "indices") else (gradient,)
 
 
 def _from_c(graph: _Any, gradient: _Any) -> _Any:
