@@ -219,8 +219,12 @@ def constraints_and_averages(tf):
         0.1, use_ema=True, ema_momentum=0.75, ema_overwrite_frequency=2))
     variable = tf.Variable([1.0, -1.0], constraint=tf.nn.relu)
     optimizers.SGD(0.5).apply_gradients([(tf.constant([1.0, 1.0]), variable)])
+    w = np.arange(-3, 3, dtype=np.float32).reshape(3, 2)
     return {**found, "variable": variable, "configs": [constraints.get("max_norm").get_config(),
-                                                       constraints.MinMaxNorm(0.1).get_config()]}
+                                                       constraints.MinMaxNorm(0.1).get_config()],
+            "called": [one(w) for one in (constraints.Constraint(), constraints.max_norm(1.0),
+                                          constraints.min_max_norm(2, 3), constraints.non_neg(), constraints.NonNeg(),
+                                          constraints.UnitNorm(axis=1))]}
 
 
 @case
@@ -316,7 +320,8 @@ def transposed_convolutions(tf):
                   {"strides": 2, "padding": "same", "output_padding": 1}, {"strides": 2, "output_padding": (1, 0)}):
         for size in (4, None):
             inputs = tf.keras.Input((size, None if size is None else 3, 2))
-            outputs = layers.Conv2DTranspose(3, 3, kernel_regularizer="l2", **named)(inputs)
+            layer = layers.Conv2DTranspose if size else layers.Convolution2DTranspose
+            outputs = layer(3, 3, kernel_regularizer="l2", **named)(inputs)
             model = tf.keras.Model(inputs, outputs)
             set_weights(model)
             found += [[weight.name.split("/")[-1] for weight in model.weights], model(x), list(model.output_shape)]

@@ -145,7 +145,6 @@ UNREAD = {
     "synchronization aggregation collections values": "variables, and names, are the same with any of them",
     "expand_composites output_classes output_shape": "there are no composites, and shapes are known",
     "estimator": "early stopping reads the results of the model that it is a hook of",
-    "ema_momentum ema_overwrite_frequency": "of use_ema, which is refused",
     "embeddings_metadata": "of embeddings_freq, which is refused",
     "compression": "of a snapshot, whose file is read by this package alone",
     "verbose": "EarlyStopping and ReduceLROnPlateau always write to the log",

@@ -341,6 +341,10 @@ class _Rates(_Native):
     def _rate_now(self, rate: float) -> None:
         self.model.optimizer.learning_rate = rate
 
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if logs is not None:
+            logs["lr"] = self._rate_now
+
 
 class EarlyStopping(_Native):
     """Stops when a value no longer gets better."""
@@ -461,7 +465,8 @@ class ReduceLROnPlateau(_Rates):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = {} if logs is None else logs
-        value, logs["lr"] = logs.get(self.monitor), self._rate_now
+        super().on_epoch_end(epoch, logs)
+        value = logs.get(self.monitor)
         if value is None:
             _logger().warning("Learning rate reduction is conditioned on metric `%s` which is not available. Available "
                               "metrics are: %s", self.monitor, ",".join(logs))
@@ -493,9 +498,6 @@ class LearningRateScheduler(_Rates):
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._rate_now = self._rate(epoch, self._rate_now)
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if logs is not None:
-            logs["lr"] = self._rate_now
 
     def _rate(self, epoch: int, rate: float) -> float:
         try:
