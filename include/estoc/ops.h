@@ -205,8 +205,8 @@ typedef enum est_padding { EST_VALID = 0, EST_SAME } est_padding;
 /* NHWC images. filter [height, width, in, out]; depthwise [height, width, in, multiplier]. Strides over height and
  * width. */
 EST_API est_node est_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding);
-/* Its transpose, as the gradient by x has it: x [batch, oh, ow, out], of a convolution of images of these sizes, an int32
- * [batch, height, width, in]. */
+/* Its transpose: x [batch, rows, columns, out] as what a convolution of images of these sizes gave, which are an int32
+ * [batch, height, width, in]; the result has them. */
 EST_API est_node est_conv2d_transpose(est_node x, est_node filter, est_node sizes, int stride_h, int stride_w,
                                       est_padding padding);
 EST_API est_node est_depthwise_conv2d(est_node x, est_node filter, int stride_h, int stride_w, est_padding padding);

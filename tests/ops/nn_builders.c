@@ -139,6 +139,19 @@ static void test_unknown_batch(void)
     est_graph_free(graph);
 }
 
+/* The sum of y conv(x) is that of conv_transpose(y) x, for all x and y. */
+static void test_conv2d_transpose(void)
+{
+    est_graph *graph  = test_graph();
+    est_node   x      = est_const_f32(graph, EST_SHAPE(1, 4, 3, 1), numbers);
+    est_node   filter = est_const_f32(graph, EST_SHAPE(2, 2, 1, 2), numbers + 3);
+    est_node   y      = est_const_f32(graph, EST_SHAPE(1, 2, 2, 2), numbers + 1);
+    est_node   back   = est_conv2d_transpose(y, filter, est_shape_of(x), 2, 2, EST_SAME);
+
+    check_same(est_sum(est_mul(x, back)), est_sum(est_mul(y, est_conv2d(x, filter, 2, 2, EST_SAME))), 1e-6);
+    est_graph_free(graph);
+}
+
 int main(void)
 {
     test_softmax_axis();
@@ -146,5 +159,6 @@ int main(void)
     test_sigmoid_lowered();
     test_batch_norm_of_matrix();
     test_unknown_batch();
+    test_conv2d_transpose();
     return graph_test_failures != 0;
 }
