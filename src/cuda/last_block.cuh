@@ -15,11 +15,10 @@ static inline __device__ bool est_is_last_block(uint32_t *counter, unsigned n)
 {
     __shared__ bool last;
 
-    __syncthreads();
+    __syncthreads(); /* orders what all threads have written before the count; __threadfence costs several times that */
     if (threadIdx.x == 0) {
-        __threadfence(); /* one fence is for all that the barrier has ordered before it: each costs as much as a read */
-        last = atomicInc(counter, n - 1) == n - 1; /* then it is 0 again */
-        __threadfence();
+        last = __nv_atomic_fetch_add(counter, 1u, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE) == n - 1;
+        if (last) *counter = 0;
     }
     __syncthreads();
     return last;

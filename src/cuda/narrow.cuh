@@ -44,8 +44,38 @@ template <int V, int HALF, int ALL> static __device__ void est_share_sums(float 
     if constexpr (HALF > 1) est_share_sums<own, HALF / 2>(sum, first, end);
 }
 
-/* At most N columns; a thread takes P elements of a row at a time, of R rows. */
-template <int N, int P, int R> static __global__ void est_narrow_product(est_narrow_call p)
+#define EST_NARROW_STAGED 8 /* loads of a thread that are under way together */
+
+/* Brings b to shared memory, where b[l, j] is at j * column + l, and B elements that are neighbours come together. */
+template <int B> static __device__ void est_turn_narrow(const est_narrow_call &p, int column, float *to)
+{
+    typedef est_pack<float, B> pack;
+    int                        length = p.next_b == 1 ? p.k : p.n; /* of a row of b as it lies there */
+    int                        step = EST_NARROW_STAGED * EST_NARROW_BLOCK * B, count = p.k * p.n;
+
+    for (int first = (int)threadIdx.x * B; first < count; first += step) {
+        pack own[EST_NARROW_STAGED];
+
+        for (int q = 0; q < EST_NARROW_STAGED; q++) {
+            int i = first + q * EST_NARROW_BLOCK * B;
+
+            if (i < count) own[q] = *(const pack *)(p.b + i);
+        }
+        for (int q = 0; q < EST_NARROW_STAGED; q++) {
+            int i = first + q * EST_NARROW_BLOCK * B, outer = i / length, inner = i - outer * length;
+
+            for (int e = 0; e < B && i < count; e++) {
+                to[p.next_b == 1 ? outer * column + inner : inner * column + outer] = own[q].v[e];
+                if (++inner < length) continue;
+                inner = 0;
+                outer++;
+            }
+        }
+    }
+}
+
+/* At most N columns; a thread takes P elements of a row at a time, of R rows, and B of b. */
+template <int N, int P, int R, int B> static __global__ void est_narrow_product(est_narrow_call p)
 {
     typedef est_pack<float, P>   pack;
     alignas(16) __shared__ float b[EST_NARROW_WEIGHTS + EST_NARROW * EST_NARROW_PAD];
@@ -58,12 +88,7 @@ template <int N, int P, int R> static __global__ void est_narrow_product(est_nar
     for (int r = 0; r < R; r++) {
         if (q < p.k && row + r < p.m) x[r] = *(const pack *)(p.a + (row + r) * p.k + q);
     }
-    EST_UNROLL(8)
-    for (int i = (int)threadIdx.x; i < p.k * p.n; i += EST_NARROW_BLOCK) {
-        int outer = i / (p.next_b == 1 ? p.k : p.n), inner = i - outer * (p.next_b == 1 ? p.k : p.n);
-
-        b[p.next_b == 1 ? outer * column + inner : inner * column + outer] = p.b[i];
-    }
+    est_turn_narrow<B>(p, column, b);
     __syncthreads();
     for (; q < p.k; q += EST_WARP * P) {
         pack next[R] = {};
@@ -99,13 +124,13 @@ template <int N, int P, int R> static __global__ void est_narrow_product(est_nar
 
 template <int N> static int est_narrow_launch_as(const est_call *c, const est_narrow_call &p)
 {
-    bool many = p.m >= EST_NARROW_MANY, aligned = est_aligned(p.a);
-    void (*kernel)(est_narrow_call) = est_narrow_product<N, 1, 1>;
+    bool many = p.m >= EST_NARROW_MANY, aligned = est_aligned(p.a) && est_aligned(p.b) && p.k % 4 == 0;
+    void (*kernel)(est_narrow_call) = est_narrow_product<N, 1, 1, 1>;
 
-    if (aligned && p.k % 4 == 0 && p.k >= 4 * EST_WARP) {
-        kernel = many ? est_narrow_product<N, 4, EST_NARROW_ROWS> : est_narrow_product<N, 4, 1>;
-    } else if (aligned && p.k % 2 == 0 && p.k >= 2 * EST_WARP) {
-        kernel = many ? est_narrow_product<N, 2, EST_NARROW_ROWS> : est_narrow_product<N, 2, 1>;
+    if (aligned && p.k >= 4 * EST_WARP) {
+        kernel = many ? est_narrow_product<N, 4, EST_NARROW_ROWS, 4> : est_narrow_product<N, 4, 1, 4>;
+    } else if (aligned && p.k >= 2 * EST_WARP) {
+        kernel = many ? est_narrow_product<N, 2, EST_NARROW_ROWS, 4> : est_narrow_product<N, 2, 1, 4>;
     } else {
         many = false;
     }

@@ -8,10 +8,10 @@
 
 #define EST_WARP 32
 
-/* All threads of the warp call it and get the result. */
-template <typename T, typename F> static __device__ T est_warp_all(T x, F join)
+/* All threads of the warp call it and get the result, each of `lanes` neighbours: a power of two. */
+template <typename T, typename F> static __device__ T est_warp_all(T x, F join, int lanes = EST_WARP)
 {
-    for (int half = EST_WARP / 2; half > 0; half /= 2) x = join(x, (T)__shfl_xor_sync(0xFFFFFFFFu, x, half));
+    for (int half = lanes / 2; half > 0; half /= 2) x = join(x, (T)__shfl_xor_sync(0xFFFFFFFFu, x, half));
     return x;
 }
 

@@ -103,12 +103,30 @@ static __global__ void est_reduce_each(const T *x, T *y, est_shape shape, est_ax
     if (!BY_BLOCK || threadIdx.x == 0) y[i] = R::finish(total, length);
 }
 
+/* A grid for n threads that ends in est_reduce_grid: a block goes round a few times rather than leaves a part. */
+#define EST_GRID_ROUNDS 4
+typedef struct est_reduce_cut {
+    unsigned blocks;
+    int      block;
+} est_reduce_cut;
+
+static inline est_reduce_cut est_reduce_cut_of(int64_t n)
+{
+    est_reduce_cut cut = { 1, EST_BLOCK };
+
+    while (cut.block < 1024 && cut.block < n) cut.block *= 2;
+    if (n > EST_GRID_ROUNDS * (int64_t)cut.block) cut = est_reduce_cut{ est_blocks(n), EST_BLOCK };
+    return cut;
+}
+
 /* One result of what all threads have; each block leaves a part, and the last one joins them. */
 template <typename R, typename T>
 static __device__ void est_reduce_grid(typename R::Total own, typename R::Total *part, uint32_t *counter, T *y,
                                        int64_t length)
 {
     own = est_block_first(own, R::start(), est_join_of<R>());
+    if (threadIdx.x == 0 && gridDim.x == 1) *y = R::finish(own, length);
+    if (gridDim.x == 1) return;
     if (threadIdx.x == 0) part[blockIdx.x] = own;
     if (!est_is_last_block(counter, gridDim.x)) return;
     own = R::start();

@@ -58,30 +58,38 @@ static __device__ const float *pixels_of(const float *x, const sizes &s, int64_t
 #define WARPS     (EST_BLOCK / EST_WARP)
 #define PATCH_ROW (2 * EST_CONV_POOL_SEGMENT + 2) /* pixels under a segment */
 
+/* A segment of a pooled row, of a thread's channel. */
 typedef struct segment {
-    int64_t out; /* its first pooled value, of this thread's channel */
-    int     n;   /* pooled values; none of a channel that there is not */
+    int64_t out;      /* its first pooled value */
+    int     n;        /* pooled values; none of a channel that there is not */
+    float   pixel[2]; /* this thread's of the patch under it, zero behind the row */
 } segment;
 
-/* Segment `i` of all pooled rows: its pixels come to `patch`, which is the warp's own, and zeros behind them. */
-static __device__ segment take_segment(const float *x, const sizes &s, int64_t i, int channel,
-                                       float (*patch)[PATCH_ROW])
+/* Segment i of all pooled rows. */
+static __device__ segment load_segment(const float *x, const sizes &s, int64_t i, int channel)
 {
     int64_t      r     = est_divide(i, s.segments);
     int          first = (int)(i - r * s.segments) * s.each, lane = (int)threadIdx.x % EST_WARP;
-    const float *at = pixels_of(x, s, r) + 2 * first;
-    segment      g  = { (r * s.pw + first) * s.k + channel, s.pw - first < s.each ? s.pw - first : s.each };
+    int          col = lane % PATCH_ROW;
+    const float *at  = pixels_of(x, s, r) + lane / PATCH_ROW * s.w + 2 * first + col;
+    segment      g   = { (r * s.pw + first) * s.k + channel, s.pw - first < s.each ? s.pw - first : s.each, {} };
 
-    static_assert(PATCH_ROW == EST_WARP / 2, "a warp takes two rows at a time");
-    __syncwarp(); /* it may have been used before */
-    for (int row = lane / PATCH_ROW; row < 4; row += 2) {
-        int col = lane % PATCH_ROW;
-
-        patch[row][col] = 2 * first + col < s.w ? at[row * s.w + col] : 0.0f;
+    static_assert(PATCH_ROW == EST_WARP / 2, "a warp has two rows at a time");
+    for (int half = 0; half < 2; half++) {
+        if (2 * first + col < s.w) g.pixel[half] = at[2 * half * s.w];
     }
-    __syncwarp();
     if (channel >= s.k) g.n = 0;
     return g;
+}
+
+/* The pixels under a segment come to the warp's own patch. */
+static __device__ void put_patch(const segment &g, float (*patch)[PATCH_ROW])
+{
+    int lane = (int)threadIdx.x % EST_WARP;
+
+    __syncwarp(); /* it may have been used before */
+    for (int half = 0; half < 2; half++) patch[lane / PATCH_ROW + 2 * half][lane % PATCH_ROW] = g.pixel[half];
+    __syncwarp();
 }
 
 /* The next two columns of the patch; the last two go before them. */
@@ -143,38 +151,46 @@ static __global__ void conv_pool_any(const float *x, const float *filter, const 
     }
 }
 
+/* A warp goes along some segments; the pixels of the next are under way while it computes. */
 static __global__ void __launch_bounds__(EST_BLOCK, 4)
     conv_pool_3x3(const float *__restrict__ x, const float *__restrict__ filter, const float *__restrict__ bias,
                   float *__restrict__ pooled, uint8_t *__restrict__ which, sizes s)
 {
     alignas(8) __shared__ float patches[WARPS][4][PATCH_ROW];
-    int                         warp      = (int)threadIdx.x / EST_WARP;
-    int                         channel   = (int)blockIdx.y * EST_WARP + (int)threadIdx.x % EST_WARP;
-    int64_t                     i         = (int64_t)blockIdx.x * WARPS + warp;
-    float                       tap[3][3] = {}, seen[4][4] = {}, own = 0;
-    segment                     g;
+    float(*patch)[PATCH_ROW] = patches[threadIdx.x / EST_WARP];
+    int     channel          = (int)blockIdx.y * EST_WARP + (int)threadIdx.x % EST_WARP;
+    int64_t i = est_thread() / EST_WARP, all = s.rows * s.segments, step = (int64_t)gridDim.x * WARPS;
+    float   tap[3][3] = {}, own = 0;
+    segment next;
 
-    if (i >= s.rows * s.segments) return; /* the whole warp */
+    if (i >= all) return; /* the whole warp */
+    next = load_segment(x, s, i, channel);
     for (int t = 0; t < 9 && channel < s.k; t++) tap[t / 3][t % 3] = filter[t * s.k + channel];
     if (channel < s.k) own = bias[channel];
-    g = take_segment(x, s, i, channel, patches[warp]);
-    slide(seen, patches[warp], 0);
-    pooled += g.out;
-    which += g.out;
-    EST_UNROLL(EST_CONV_POOL_SEGMENT)
-    for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++, pooled += s.k, which += s.k) {
-        float y[4] = {};
+    for (; i < all; i += step) {
+        segment  g          = next;
+        float    seen[4][4] = {};
+        float   *value      = pooled + g.out;
+        uint8_t *place      = which + g.out;
 
-        slide(seen, patches[warp], 2 * px + 2);
-        for (int a = 0; a < 3; a++) {
-            for (int b = 0; b < 3; b++) {
-                y[0] += seen[a][b] * tap[a][b];
-                y[1] += seen[a][b + 1] * tap[a][b];
-                y[2] += seen[a + 1][b] * tap[a][b];
-                y[3] += seen[a + 1][b + 1] * tap[a][b];
+        put_patch(g, patch);
+        if (i + step < all) next = load_segment(x, s, i + step, channel);
+        slide(seen, patch, 0);
+        EST_UNROLL(EST_CONV_POOL_SEGMENT)
+        for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++, value += s.k, place += s.k) {
+            float y[4] = {};
+
+            slide(seen, patch, 2 * px + 2);
+            for (int a = 0; a < 3; a++) {
+                for (int b = 0; b < 3; b++) {
+                    y[0] += seen[a][b] * tap[a][b];
+                    y[1] += seen[a][b + 1] * tap[a][b];
+                    y[2] += seen[a + 1][b] * tap[a][b];
+                    y[3] += seen[a + 1][b + 1] * tap[a][b];
+                }
             }
+            if (px < g.n) pool_four(y, own, value, place);
         }
-        if (px < g.n) pool_four(y, own, pooled, which);
     }
 }
 
@@ -185,7 +201,8 @@ EST_DEFINE_LAUNCHER(conv_pool)
     const float *x = est_data<float>(c->in[0]), *filter = est_data<float>(c->in[1]), *bias = est_data<float>(c->in[2]);
 
     return est_launch(c, small ? conv_pool_3x3 : conv_pool_any,
-                      small ? dim3(est_blocks(s.rows * s.segments, WARPS), est_blocks(s.k, EST_WARP))
+                      small ? dim3(est_blocks(s.rows * s.segments, EST_CONV_POOL_EACH(s.rows * s.segments)),
+                                   est_blocks(s.k, EST_WARP))
                             : dim3(est_blocks(s.rows * s.k)),
                       EST_BLOCK, x, filter, bias, est_data<float>(&c->out[0]), est_data<uint8_t>(&c->out[1]), s);
 }
@@ -298,20 +315,24 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
     int                         warp = (int)threadIdx.x / EST_WARP, lane = (int)threadIdx.x % EST_WARP;
     int                         base = (int)blockIdx.y * EST_WARP, channel = base + lane;
     int64_t                     begin = (int64_t)blockIdx.x * each, all = s.rows * s.segments,
-            end             = begin + each < all ? begin + each : all;
-    float sum[TAPS_MAX + 1] = {}; /* the last one is the bias's */
+            end               = begin + each < all ? begin + each : all;
+    float   sum[TAPS_MAX + 1] = {}; /* the last one is the bias's */
+    segment next              = {};
 
+    if (begin + warp < end) next = load_segment(x, s, begin + warp, channel);
     for (int64_t i = begin + warp; i < end; i += WARPS) {
-        segment        g                         = take_segment(x, s, i, channel, patches[warp]);
+        segment        g                         = next;
         float          dy[EST_CONV_POOL_SEGMENT] = {}, seen[4][4] = {};
-        uint8_t        place[EST_CONV_POOL_SEGMENT];
+        int            place[EST_CONV_POOL_SEGMENT];
         const uint8_t *from = which + g.out;
         const float   *back = dpooled + g.out;
 
         for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++) {
-            place[px] = px < g.n ? from[px * s.k] : (uint8_t)DEAD;
+            place[px] = px < g.n ? from[px * s.k] : DEAD;
             if (px < g.n) dy[px] = back[px * s.k];
         }
+        put_patch(g, patches[warp]);
+        if (i + WARPS < end) next = load_segment(x, s, i + WARPS, channel);
         slide(seen, patches[warp], 0);
         EST_UNROLL(EST_CONV_POOL_SEGMENT)
         for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++) {

@@ -24,26 +24,29 @@ template <typename R, typename T>
 static __global__ void sigmoid_xent_both(const T *x, const T *z, const T *dy, T *loss, T *back, int64_t count, T share,
                                          T *total, double *part, uint32_t *counter)
 {
-    int64_t i   = est_thread();
-    T       own = 0;
+    double own = 0;
 
-    if (i < count) {
-        loss[i] = own = sigmoid_xent_of()(x[i], z[i]);
-        back[i]       = *dy * share * (1 / (1 + exp(-x[i])) - z[i]);
+    for (int64_t i = est_thread(); i < count; i += (int64_t)gridDim.x * blockDim.x) {
+        T l = sigmoid_xent_of()(x[i], z[i]);
+
+        loss[i] = l;
+        back[i] = *dy * share * (1 / (1 + exp(-x[i])) - z[i]);
+        own += (double)l;
     }
-    est_reduce_grid<R>((double)own, part, counter, total, count);
+    est_reduce_grid<R>(own, part, counter, total, count);
 }
 
 template <typename T> static int launch_both(const est_call *c)
 {
-    int64_t count = c->out[0].count;
-    bool    mean  = c->param[0].i != 0;
-    T       share = mean && count > 0 ? (T)(1 / (double)count) : (T)1;
+    int64_t        count = c->out[0].count;
+    bool           mean  = c->param[0].i != 0;
+    T              share = mean && count > 0 ? (T)(1 / (double)count) : (T)1;
+    est_reduce_cut cut   = est_reduce_cut_of(count);
 
     return est_launch(c, mean ? sigmoid_xent_both<est_reduce_mean<T>, T> : sigmoid_xent_both<est_reduce_sum<T>, T>,
-                      dim3(count > 0 ? est_blocks(count) : 1), EST_BLOCK, est_data<T>(c->in[0]), est_data<T>(c->in[1]),
-                      est_data<T>(c->in[2]), est_data<T>(&c->out[0]), est_data<T>(&c->out[1]), count, share,
-                      est_data<T>(&c->out[2]), (double *)c->scratch, c->counters);
+                      dim3(cut.blocks), cut.block, est_data<T>(c->in[0]), est_data<T>(c->in[1]), est_data<T>(c->in[2]),
+                      est_data<T>(&c->out[0]), est_data<T>(&c->out[1]), count, share, est_data<T>(&c->out[2]),
+                      (double *)c->scratch, c->counters);
 }
 
 EST_DEFINE_LAUNCHER(sigmoid_xent_and_grad)

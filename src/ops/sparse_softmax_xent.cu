@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SparseSoftmaxCrossEntropyWithLogits and EstSparseXentAndGrad on a GPU: a warp a row. A label that is no class is
- * reported; its row adds nothing to the total. */
+ * SparseSoftmaxCrossEntropyWithLogits and EstSparseXentAndGrad on a GPU: as many
+ * threads a row as it has classes, a warp at most. A label that is no class is reported; its row adds nothing to the
+ * total. */
 #include "cuda/reduction.cuh"
 #include "cuda/softmax.cuh"
 
@@ -17,22 +18,27 @@ template <typename T> struct sparse_xent_total {
 
 template <typename T, typename L>
 static __global__ void sparse_xent_rows(const T *x, const L *labels, T *loss, T *back, int64_t rows, int64_t cols,
-                                        sparse_xent_total<T> total, est_reporter reporter)
+                                        int lanes, sparse_xent_total<T> total, est_reporter reporter)
 {
-    int64_t row = est_warp_row(), label = row < rows ? (int64_t)labels[row] : 0;
-    T       top, sum, scale = total.dy == NULL ? (T)1 : *total.dy * (total.mean ? (T)(1 / (double)rows) : (T)1);
-    double  own = 0;
+    int    lane = (int)threadIdx.x & (lanes - 1), line = (int)threadIdx.x / lanes, lines = (int)blockDim.x / lanes;
+    T      scale = total.dy == NULL ? (T)1 : *total.dy * (total.mean ? (T)(1 / (double)rows) : (T)1);
+    double own   = 0;
 
-    if (row < rows && (label < 0 || label >= cols)) { /* all threads of the warp */
-        if (est_lane() == 0) est_report(reporter, row, label, 0);
-    } else if (row < rows) {
-        x += row * cols;
-        back += row * cols;
-        est_softmax_row(x, cols, &top, &sum);
-        for (int64_t j = est_lane(); j < cols; j += EST_WARP) {
-            back[j] = (exp(x[j] - top) / sum - (j == label ? 1 : 0)) * scale;
+    for (int64_t first = (int64_t)blockIdx.x * lines; first < rows; first += (int64_t)gridDim.x * lines) {
+        int64_t  row = first + line < rows ? first + line : rows - 1, label = (int64_t)labels[row];
+        const T *from = x + row * cols;
+        T        top = 0, sum = 0;
+
+        if (cols > 0) est_softmax_row(from, cols, &top, &sum, lanes); /* by whole warps, also behind the last row */
+        if (first + line >= rows) continue;
+        if (label < 0 || label >= cols) {
+            if (lane == 0) est_report(reporter, row, label, 0);
+            continue;
         }
-        if (est_lane() == 0) own = (double)(loss[row] = (T)log((double)sum) - (x[label] - top));
+        for (int64_t j = lane; j < cols; j += lanes) {
+            back[row * cols + j] = (exp(from[j] - top) / sum - (j == label ? 1 : 0)) * scale;
+        }
+        if (lane == 0) own += (double)(loss[row] = log(sum) - (from[label] - top));
     }
     if (total.dy == NULL) return;
     if (total.mean) {
@@ -44,12 +50,15 @@ static __global__ void sparse_xent_rows(const T *x, const L *labels, T *loss, T 
 
 template <typename T, typename L> static int launch(const est_call *c, const sparse_xent_total<T> &total)
 {
-    int64_t  rows = c->in[0]->shape.dim[0], cols = c->in[0]->shape.dim[1];
-    unsigned blocks = est_row_blocks(rows);
+    int64_t        rows = c->in[0]->shape.dim[0], cols = c->in[0]->shape.dim[1];
+    int            lanes = 1;
+    est_reduce_cut cut;
 
-    return est_launch(c, sparse_xent_rows<T, L>, dim3(blocks == 0 && total.dy != NULL ? 1 : blocks), EST_BLOCK,
-                      est_data<T>(c->in[0]), est_data<L>(c->in[1]), est_data<T>(&c->out[0]), est_data<T>(&c->out[1]),
-                      rows, cols, total, est_reporter_of(c));
+    while (lanes < EST_WARP && lanes < cols) lanes *= 2;
+    cut = est_reduce_cut_of(rows * lanes);
+    return est_launch(c, sparse_xent_rows<T, L>, dim3(cut.blocks), cut.block, est_data<T>(c->in[0]),
+                      est_data<L>(c->in[1]), est_data<T>(&c->out[0]), est_data<T>(&c->out[1]), rows, cols, lanes, total,
+                      est_reporter_of(c));
 }
 
 template <typename T> static int launch_any(const est_call *c, const sparse_xent_total<T> &total)

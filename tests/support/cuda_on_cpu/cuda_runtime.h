@@ -113,11 +113,13 @@ template <typename T> static inline T atomicMax(T *at, T value)
     return before;
 }
 
-static inline unsigned atomicInc(unsigned *at, unsigned last)
-{
-    unsigned before = *at;
+enum { __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE };
 
-    *at = before >= last ? 0 : before + 1;
+template <typename T> static inline T __nv_atomic_fetch_add(T *at, T value, int, int)
+{
+    T before = *at;
+
+    *at += value;
     return before;
 }
 
