@@ -342,7 +342,7 @@ static bool check(const job *j, const task *tasks, int n)
         printf("  FAILED: the loss does not fall: %g, %g\n", mine->first_loss, mine->last_loss);
         good = false;
     }
-    if (c->like != NULL) {
+    if (c->like != NULL && outcome_of(j, find_case(c->like), 0)->n_values > 0) {
         double by = difference(mine, outcome_of(j, find_case(c->like), 0));
 
         printf("  variables differ from those of \"%s\" by %.2g\n", c->like, by);

@@ -260,6 +260,23 @@ static void sum_all(crew *c)
     crew_run(c, CREW_ALL, sum_some, NULL);
 }
 
+/* Before anything else has looked for the library. */
+TEST(group_finds_the_library)
+{
+    char              id[EST_SUM_ID_BYTES] = "";
+    const est_device *device;
+    est_sum_group    *group  = NULL;
+    bool              opened = false;
+
+    if (!has_nccl()) skip();
+    device = est_device_find("GPU", 0);
+    assert_non_null(device);
+    assert_int_equal(device->sums->open(device, id, 1, 0, &group), EST_OK);
+    assert_int_equal(device->sums->opened(group, 10, &opened), EST_OK);
+    assert_true(opened);
+    device->sums->close(group);
+}
+
 TEST(devices_sum)
 {
     crew c;
