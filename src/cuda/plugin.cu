@@ -210,8 +210,9 @@ struct est_queue {
     int             n_alone;   /* of those, that were launched by themselves */
     bool            uncounted; /* some were launched by themselves since the last mark */
 
-    est_recording *recording; /* under way */
-    est_status     status;    /* of what was recorded */
+    est_recording  *recording; /* under way */
+    est_status      status;    /* of what was recorded */
+    cudaGraphExec_t spare;     /* of a recording that was dropped: another one of the same nodes may have it */
 
     uint64_t    n_marks, n_counted; /* error->word.now, when all that is enqueued is done */
     cudaEvent_t marks[MARKS_MAX];
@@ -316,11 +317,20 @@ static int make_counters(est_queue *q)
     return error == 0 ? (int)cudaStreamSynchronize(q->stream) : error;
 }
 
+static void drop_spare(est_queue *q)
+{
+    if (q->spare == NULL) return;
+    (void)cudaStreamSynchronize(q->stream);
+    (void)cudaGraphExecDestroy(q->spare);
+    q->spare = NULL;
+}
+
 static void queue_close(est_queue *q)
 {
     if (q == NULL) return;
     (void)cudaSetDevice(q->device->number);
     if (q->stream != NULL) (void)cudaStreamSynchronize(q->stream);
+    drop_spare(q);
     for (int i = 0; i < MARKS_MAX; i++) {
         if (q->marks[i] != NULL) (void)cudaEventDestroy(q->marks[i]);
     }
@@ -482,11 +492,28 @@ static void recording_drop(est_recording *r)
 {
     if (r == NULL) return;
     if (r->graph != NULL) {
-        (void)cudaStreamSynchronize(r->queue->stream);
-        (void)cudaGraphExecDestroy(r->graph);
+        drop_spare(r->queue);
+        r->queue->spare = r->graph;
     }
     forget_calls(r->queue, r, INT32_MAX);
     free(r);
+}
+
+/* Where sizes differ from step to step, each has its recording, of the same nodes with other arguments: changing a graph
+ * takes much less than making one. Launches that are under way keep what they had. */
+static est_status make_graph(est_queue *q, cudaGraph_t graph, cudaGraphExec_t *out)
+{
+    cudaGraphExecUpdateResultInfo info = {};
+
+    if (q->spare != NULL && cudaGraphExecUpdate(q->spare, graph, &info) == cudaSuccess) {
+        *out     = q->spare;
+        q->spare = NULL;
+        return EST_OK;
+    }
+    (void)cudaGetLastError();
+    drop_spare(q); /* it may have been changed in part */
+    EST_TRY(check((int)cudaGraphInstantiate(out, graph, 0), "make a graph"));
+    return check((int)cudaGraphUpload(*out, q->stream), "take a graph");
 }
 
 static est_status queue_end(est_queue *q, est_recording **out)
@@ -504,8 +531,7 @@ static est_status queue_end(est_queue *q, est_recording **out)
     q->n_lanes   = 0;
     error        = (int)cudaStreamEndCapture(q->stream, &graph);
     if (status == EST_OK) status = check(error, "record");
-    if (status == EST_OK) status = check((int)cudaGraphInstantiate(&r->graph, graph, 0), "make a graph");
-    if (status == EST_OK) status = check((int)cudaGraphUpload(r->graph, q->stream), "take a graph");
+    if (status == EST_OK) status = make_graph(q, graph, &r->graph);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
     (void)cudaGetLastError();
     if (status == EST_OK) {
