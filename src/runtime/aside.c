@@ -92,7 +92,10 @@ static bool may_stand_aside(const est_plan *plan, int32_t step)
 {
     const est_item *item = item_at(plan, step);
 
-    return item->kernel != NULL && !item->late && (!item->call.node->op->heavy || item->kernel->light != NULL);
+    const est_kernel *kernel = item->kernel;
+
+    return kernel != NULL && !item->late &&
+           (!item->call.node->op->heavy || (kernel->light != NULL && kernel->light(&item->call)));
 }
 
 /* Chooses among the alike steps of wave g. Returns how long what stays takes. */

@@ -307,12 +307,23 @@ static int turn_of(const est_op *op)
     return op->writes != 0 ? 2 : op->shrinks ? 1 : 0;
 }
 
+/* What a device launches; lookups of all kinds are next to each other there (cuda/launchers.def). */
+static int launcher_of(const est_op *op)
+{
+    return op->cuda != NULL ? op->cuda[0].launch : 0;
+}
+
+static bool computes(const est_op *op)
+{
+    return op->source == EST_SOURCE_NONE && !op->alias;
+}
+
 /* What is put together whatever its level: sums of rows are one kind, all but those that go into the update; and what a
  * device launches as one, as dense and sparse updates of a rule. 0: by level. */
 static int kind_of(const est_op *op)
 {
     if (op->writes == 0) return op->shrinks ? 1 : 0;
-    return 2 + 2 * (op->cuda != NULL ? op->cuda[0].launch : 0) + (op->update->sorted != 0);
+    return 2 + 2 * launcher_of(op) + (op->update->sorted != 0);
 }
 
 #define KINDS (2 + 2 * EST_LAUNCH_COUNT + 2)
@@ -320,13 +331,17 @@ static int kind_of(const est_op *op)
 static int alike_first(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
+    bool          x_computes = computes(x->def->op), y_computes = computes(y->def->op);
+    int           x_launcher = launcher_of(x->def->op), y_launcher = launcher_of(y->def->op);
     int           x_turn = turn_of(x->def->op), y_turn = turn_of(y->def->op);
     int           names  = strcmp(x->def->op->name, y->def->op->name);
     int           x_kind = kind_of(x->def->op), y_kind = kind_of(y->def->op);
 
     if (x->level != y->level) return x->level < y->level ? -1 : 1;
+    if (x_computes != y_computes) return y_computes ? -1 : 1; /* what others wait for without a launch */
     if (x_turn != y_turn) return x_turn < y_turn ? -1 : 1;
     if (x_kind != y_kind) return x_kind < y_kind ? -1 : 1;
+    if (x_launcher != y_launcher) return x_launcher < y_launcher ? -1 : 1;
     if (names != 0) return names;
     if (x->def->order != y->def->order) return x->def->order < y->def->order ? -1 : 1;
     return (x->def->id > y->def->id) - (x->def->id < y->def->id);
@@ -359,7 +374,7 @@ static est_status rank_by_level(const orderer *o, const est_order *order)
     memset(level, 0, sizeof *level * ((size_t)o->n + 1));
     for (int32_t k = 0; k < order->n; k++) {
         const est_node_def *def  = est_graph_node(o->g, order->nodes[k]);
-        bool                runs = def->op->source == EST_SOURCE_NONE && !def->op->alias;
+        bool                runs = computes(def->op);
 
         all[k] = (ranked){ def, level[def->id] };
         for (int32_t e = o->first[def->id]; e >= 0; e = o->next[e]) {

@@ -16,9 +16,14 @@ static int lane_of(const est_plan *plan, int32_t item)
     return lane;
 }
 
-/* Whether item a is over before item b starts. */
+/* Whether item a is over before item b starts. What stands aside is over when it is met, or for what follows it in its
+ * lane. */
 static bool comes_before(const est_plan *plan, int32_t a, int32_t b)
 {
+    int32_t lane = plan->items[a].aside;
+
+    if (lane >= 0 && b < plan->items[a].met && plan->items[b].aside != lane) return false;
+    if (lane >= 0 || plan->items[b].aside >= 0) return plan->wave_of[a] < plan->wave_of[b];
     if (plan->wave_of[a] != plan->wave_of[b]) return plan->wave_of[a] < plan->wave_of[b];
     return lane_of(plan, a) == lane_of(plan, b) && plan->step_of[a] < plan->step_of[b];
 }
