@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Side lanes of plans on a device that runs by itself: what is needed late stands aside, in memory that is its own for so
- * long, and gives what it gives elsewhere. The far device runs it late. */
+ * Side lanes of plans on a device that runs by itself: what is needed late stands aside, in memory that is its own for
+ * so long, and gives what it gives elsewhere. The far device runs it late. */
 #include <math.h>
 
 #include "base/pool.h"
@@ -15,8 +15,8 @@
 
 #define COLUMNS 64
 
-/* z = -x; two operations on z that only the end needs, and meanwhile a chain of others, of which each square gets memory
- * of its own. */
+/* z = -x; two operations on z that only the end needs, and meanwhile a chain of others, of which each square gets
+ * memory of its own. */
 static est_node build(est_node x, int chain)
 {
     est_node z = est_neg(x), late = est_reduce_max(est_exp(z), EST_I64S(1), true), y = z;
