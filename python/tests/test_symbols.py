@@ -237,3 +237,13 @@ def test_every_name_is_in_a_test():
                for name in made._absent.public_names(module) if name not in tested}
     assert sorted(f"{where}.{name}" for name, where in missing.items() if name not in UNTESTED) == []
     assert UNTESTED.keys() <= missing.keys(), "there are tests of some names now"
+
+
+def test_asking_for_what_does_not_exist_costs_nothing(monkeypatch):
+    """The nearest name is looked for when the text of the error is read."""
+    looked = []
+    monkeypatch.setattr(generator()._absent.difflib, "get_close_matches", lambda *given: looked.append(given) or [])
+    assert not hasattr(tf.constant(1.0), "indices") and not hasattr(tf, "reduce_meen") and not looked
+    with pytest.raises(AttributeError, match="tf has no 'reduce_meen'"):
+        tf.reduce_meen
+    assert looked

@@ -52,19 +52,37 @@ def _public() -> list[str]:
     return sorted(names, key=lambda name: ("compat" in name, name.count(".")))
 
 
+class Absent(AttributeError):
+    """A symbol `where`.name that does not exist. The nearest one is looked for when the text is asked for: hasattr costs
+    nothing."""
+
+    def __init__(self, where: str, name: str, hints: Mapping[str, str]):
+        super().__init__(name)
+        self._where, self._name, self._hint = where, name, hints.get(name) or HINTS.get(name)
+        self._text: str | None = None
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._found()
+        return self._text
+
+    def _found(self) -> str:
+        where, name = self._where, self._name
+        for pattern, reason in REFUSED.items():
+            if re.search(pattern, f"{where}.{name}"):
+                return f"{where} has no {name!r}: {reason}"
+        text = f"{where} has no {name!r}: it does not exist yet in estoc.tf."
+        if self._hint:
+            return f"{text} Instead: {self._hint}"
+        public = _public()
+        same = [key for key in public if key.rsplit(".", 1)[1] == name]
+        near = same or difflib.get_close_matches(f"{where}.{name}", public, 1, 0.6)
+        return f"{text} The nearest is {near[0]}" if near else text
+
+
 def error(where: str, name: str, hints: Mapping[str, str] = {}) -> AttributeError:
     """The AttributeError for a symbol `where`.name."""
-    for pattern, reason in REFUSED.items():
-        if re.search(pattern, f"{where}.{name}"):
-            return AttributeError(f"{where} has no {name!r}: {reason}")
-    text = f"{where} has no {name!r}: it does not exist yet in estoc.tf."
-    hint = hints.get(name) or HINTS.get(name)
-    if hint:
-        return AttributeError(f"{text} Instead: {hint}")
-    public = _public()
-    same = [key for key in public if key.rsplit(".", 1)[1] == name]
-    near = same or difflib.get_close_matches(f"{where}.{name}", public, 1, 0.6)
-    return AttributeError(f"{text} The nearest is {near[0]}" if near else text)
+    return Absent(where, name, hints)
 
 
 def module_getattr(module: str, hints: Mapping[str, str] = {}) -> Callable[[str], Any]:

@@ -357,7 +357,7 @@ class Optimizer(_optimizers.Optimizer):
 
 
 def _values_of(gradient: _Any) -> tuple:
-    return (gradient.values, gradient.indices) if hasattr(gradient, "indices") else (gradient,)
+    return (gradient,) if isinstance(gradient, (_Tensor, _Variable)) else (gradient.values, gradient.indices)
 
 
 def _from_c(graph: _Any, gradient: _Any) -> _Any:
