@@ -15,7 +15,7 @@
 
 #define COLUMNS 64
 
-/* z = -x; two operations on z that only the end needs, and meanwhile a chain of others, of which each square gets
+/* z = -x; two operations on z that only the end needs, and meanwhile a chain of others, of which each product gets
  * memory of its own. */
 static est_node build(est_node x, int chain)
 {
