@@ -434,6 +434,7 @@ def set_logger(name: str) -> None:
 
 
 _native.lib.est_log_set_sink(_native.lib.py_on_log, NULL)
+_native.lib.py_find_is_finalizing()
 
 # --- the end ----------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The C part of the Python package: structs of functions that C calls and that end in one Python function each, and the
- * list of arrays that the library has released. It uses nothing of Python itself: the functions py_on_... are cffi's,
- * take the GIL and may be called by any thread. */
+ * list of arrays that the library has released. The functions py_on_... are cffi's, take the GIL and may be called by
+ * any thread. */
 #define ESTOC_LOCATE_H /* errors name the line of the Python program: _lib.here calls est_here */
+#include <dlfcn.h>
 #include <estoc/estoc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -182,6 +183,30 @@ static est_exporter *py_exporter_create(void *user, const char *name)
     own->exporter = (est_exporter)EST_EXPORTER(.name = name, .export_model = exporter_export, .free = exporter_free);
     return &own->exporter;
 }
+
+/* --- the end of the interpreter ------------------------------------------------------------------------------------- */
+
+/* Says whether the interpreter ends; of Python 3.13 on, and the name that it had before, which headers do not have. */
+static int (*is_finalizing)(void);
+
+static void py_find_is_finalizing(void)
+{
+    void *program = dlopen(NULL, RTLD_NOW), *found = dlsym(program, "Py_IsFinalizing");
+
+    if (found == NULL) found = dlsym(program, "_Py_IsFinalizing");
+    memcpy(&is_finalizing, &found, sizeof found);
+}
+
+/* What cffi's py_on_... go through. At its end the interpreter lets threads go that come back to it; those that it does
+ * not know, or no longer, would find its memory freed, and go here. */
+static void call_python(struct _cffi_externpy_s *function, char *arguments)
+{
+    if (is_finalizing != NULL && is_finalizing() && PyGILState_GetThisThreadState() == NULL) pthread_exit(NULL);
+    _cffi_call_python(function, arguments);
+}
+
+#undef _cffi_call_python
+#define _cffi_call_python call_python
 
 /* --- objects that the library is done with --------------------------------------------------------------------------
  *
