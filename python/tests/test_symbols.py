@@ -110,7 +110,9 @@ def test_everything_public_says_what_it_does():
     ("tf.distribute.cluster_resolver.TPUClusterResolver", "no TPUs"), ("tf.load_op_library", "no custom operations"),
     ("tf.raw_ops", "no custom operations"), ("tf.autograph", "without AutoGraph; tf.where"),
     ("tf.estimator.BoostedTreesClassifier", "DNNLinearCombinedClassifier.*XGBoost"),
-    ("tf.estimator.BoostedTreesRegressor", "DNNLinearCombinedRegressor")])
+    ("tf.estimator.BoostedTreesRegressor", "DNNLinearCombinedRegressor"),
+    ("tf.compat.v1.train.import_meta_graph", "Saver.restore"), ("tf.compat.v1.wrap_function", "tf.function"),
+    ("tf.compat.v1.RunMetadata", "ProfilerHook"), ("tf.variable_creator_scope", "model.variables")])
 def test_refusals_have_a_reason(name, reason):
     with pytest.raises(AttributeError, match=reason):
         resolve(name)

@@ -694,3 +694,37 @@ def test_optimizers_of_programs_that_compute_at_once(make, expected):
             optimizer.apply_gradients([(v, v), (table, table)])
     with pytest.raises(RuntimeError, match="should be a function"):
         optimizer.compute_gradients(tf.constant(1.0))
+
+
+def test_partitioners_change_no_value(monkeypatch, tmp_path):
+    by_size, by_bytes = v1.fixed_size_partitioner(3, axis=1), v1.variable_axis_size_partitioner(64, max_shards=5)
+    shape = tf.TensorShape((10, 3))
+    assert [by_size(shape=shape, dtype=tf.float32), by_bytes(shape=shape, dtype=tf.float32),
+            v1.variable_axis_size_partitioner(64)(shape=shape, dtype=tf.int64),
+            v1.min_max_variable_partitioner(4, min_slice_size=50)(shape=shape, dtype=tf.float32),
+            v1.min_max_variable_partitioner()(shape=shape, dtype=tf.float32)] == [[1, 3], [2, 1], [5, 1], [3, 1], [1, 1]]
+    with tf.Graph().as_default(), v1.Session() as session:
+        with v1.variable_scope("parts", partitioner=by_bytes):
+            w = v1.get_variable("w", [10, 3], initializer=v1.ones_initializer(), partitioner=by_size)
+        session.run(w.initializer)
+        assert session.run(w).sum() == 30
+        with pytest.raises(ValueError, match="must be callable"):
+            v1.get_variable("v", [2], partitioner=3)
+        monkeypatch.setenv("TF_CONFIG", '{"cluster": {"ps": ["localhost:1"], "chief": ["localhost:2"]}}')
+        with pytest.raises(NotImplementedError, match="ParameterServerStrategy"):
+            v1.get_variable("v", [2], partitioner=by_size)
+        monkeypatch.delenv("TF_CONFIG")
+    column = tf.feature_column.numeric_column("x")
+    model = v1.estimator.DNNClassifier([2], [column], str(tmp_path), input_layer_partitioner=by_size)
+    model.train(lambda: tf.data.Dataset.from_tensors(({"x": [[1.0]]}, [1])), steps=1)
+    assert model.get_variable_value("dnn/hiddenlayer_0/kernel").shape == (1, 2)
+
+
+def test_what_savers_and_estimators_lack_has_a_way_round(tmp_path):
+    with tf.Graph().as_default():
+        v1.get_variable("w", [])
+        with pytest.raises(AttributeError, match="Saver has no 'export_meta_graph'.*simple_save"):
+            v1.train.Saver().export_meta_graph("x")
+    model = tf.estimator.BaselineRegressor(str(tmp_path))
+    with pytest.raises(AttributeError, match="experimental_export_all_saved_models.*Instead: export_saved_model"):
+        model.experimental_export_all_saved_models("x", {})

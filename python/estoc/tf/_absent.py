@@ -14,6 +14,13 @@ HINTS: dict[str, str] = {
                      "qint8"), _DTYPES),
     "signal": "numpy.fft, before the dataset; there are no complex numbers",
     "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
+    "import_meta_graph": "the function that built the graph, and Saver.restore of the checkpoint; "
+                         "tf.saved_model.load reads a SavedModel, with its graph",
+    "export_meta_graph": "tf.compat.v1.saved_model.simple_save, which writes graph and variables; Estimators write .meta "
+                         "files beside checkpoints",
+    "wrap_function": "tf.function over the function that builds the graph",
+    "variable_creator_scope": "len(model.variables) before and after a call tells whether it made variables",
+    "experimental_export_all_saved_models": "export_saved_model, which exports for prediction",
     "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element",
     "RaggedTensor": _RAGGED, "ragged": _RAGGED,

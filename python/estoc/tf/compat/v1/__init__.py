@@ -25,6 +25,8 @@ from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, Variable
 from ._initializers import (constant_initializer, glorot_normal_initializer, glorot_uniform_initializer,  # noqa: F401
                             ones_initializer, random_normal_initializer, random_uniform_initializer,
                             truncated_normal_initializer, zeros_initializer)
+from ._partitioners import (fixed_size_partitioner, min_max_variable_partitioner,  # noqa: F401
+                            variable_axis_size_partitioner)
 from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
                        get_default_session)
 from . import (app, data, feature_column, flags, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401

@@ -20,6 +20,7 @@ from ....graph import Node, Shape, as_node, default_graph, set_root_graph
 from ....initializers import Initializer, c_initializer, zeros
 from ..._absent import error
 from ..._world import numbered
+from ._partitioners import whole
 
 
 class GraphKeys:
@@ -629,8 +630,9 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None, values: 
                    custom_getter: Any = None, reuse: Any = None, dtype: Any = None, use_resource: Any = None,
                    constraint: Any = None, auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
     """Names of variables made within start with the scope's."""
-    if partitioner is not None or custom_getter is not None or constraint is not None:
-        raise NotImplementedError("partitioner, custom_getter and constraint do not exist yet")
+    whole(partitioner)
+    if custom_getter is not None or constraint is not None:
+        raise NotImplementedError("custom_getter and constraint do not exist yet")
     state, outer = _scopes_now(), get_variable_scope()
     if isinstance(name_or_scope, VariableScope):
         full, short = name_or_scope.name, name_or_scope.name.rsplit("/", 1)[-1]
@@ -798,8 +800,9 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
                  validate_shape: bool = True, use_resource: Any = None, custom_getter: Any = None,
                  constraint: Any = None, synchronization: Any = None, aggregation: Any = None) -> _base.Variable:
     """The variable of that name in the current variable scope, made if it does not exist."""
-    if partitioner is not None or custom_getter is not None or constraint is not None or not validate_shape:
-        raise NotImplementedError("partitioner, custom_getter, constraint and validate_shape=False do not exist yet")
+    whole(partitioner)
+    if custom_getter is not None or constraint is not None or not validate_shape:
+        raise NotImplementedError("custom_getter, constraint and validate_shape=False do not exist yet")
     graph, scope = get_default_graph(), get_variable_scope()
     known = state_of(graph).by_name
     full = f"{scope.name}/{name}" if scope.name else name

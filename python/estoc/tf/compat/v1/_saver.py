@@ -11,6 +11,7 @@ import numpy as np
 from .... import checkpoint as _checkpoint
 from ...._lib import NULL, Keep, check, lib, text
 from ....graph import Variable as _Variable
+from ..._absent import Named
 from . import _graph
 
 
@@ -18,8 +19,10 @@ def _name(variable: _Variable) -> str:
     return text(lib.est_node_name(variable._c))
 
 
-class Saver:
+class Saver(Named):
     """Saves and restores variables by their names, or by the keys of a dict of them."""
+
+    _where = "tf.compat.v1.train.Saver"
 
     def __init__(self, var_list: Any = None, reshape: bool = False, sharded: bool = False, max_to_keep: int | None = 5,
                  keep_checkpoint_every_n_hours: float = 10000.0, name: str | None = None,

@@ -9,6 +9,7 @@ from typing import Any as _Any
 from ... import estimator as _estimator
 from ..._absent import module_getattr as _module_getattr
 from ..._absent import public_names as _public_names
+from ._partitioners import whole as _whole
 from .losses import _NAMES as _REDUCTIONS
 from .losses import Reduction as _Reduction
 
@@ -29,9 +30,7 @@ def _of_1(cls: type) -> type:
 
     def __init__(self: _Any, *arguments: _Any, **named: _Any) -> None:
         given = signature.bind(*arguments, **named).arguments
-        if given.pop(partitioner, None) is not None:
-            raise NotImplementedError(f"{partitioner} does not exist: RunConfig(train_distribute="
-                                      "ParameterServerStrategy(variable_partitioner=...)) divides large variables")
+        _whole(given.pop(partitioner, None), partitioner)
         if sums:
             reduction = given.get("loss_reduction", _Reduction.SUM)
             given["loss_reduction"] = _REDUCTIONS.get(reduction, reduction)
