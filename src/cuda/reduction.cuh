@@ -105,6 +105,7 @@ static __global__ void est_reduce_each(const T *x, T *y, est_shape shape, est_ax
 
 /* A grid for n threads that ends in est_reduce_grid: a block goes round a few times rather than leaves a part. */
 #define EST_GRID_ROUNDS 4
+#define EST_CUT_BLOCK   1024 /* threads of its blocks at most: kernels that use it say so to the compiler */
 typedef struct est_reduce_cut {
     unsigned blocks;
     int      block;
@@ -114,7 +115,7 @@ static inline est_reduce_cut est_reduce_cut_of(int64_t n)
 {
     est_reduce_cut cut = { 1, EST_BLOCK };
 
-    while (cut.block < 1024 && cut.block < n) cut.block *= 2;
+    while (cut.block < EST_CUT_BLOCK && cut.block < n) cut.block *= 2;
     if (n > EST_GRID_ROUNDS * (int64_t)cut.block) cut = est_reduce_cut{ est_blocks(n), EST_BLOCK };
     return cut;
 }

@@ -21,8 +21,9 @@ EST_DEFINE_LAUNCHER(sigmoid_xent)
 
 /* Sigmoid as elementwise.cu has it. R makes the total. */
 template <typename R, typename T>
-static __global__ void sigmoid_xent_both(const T *x, const T *z, const T *dy, T *loss, T *back, int64_t count, T share,
-                                         T *total, double *part, uint32_t *counter)
+static __global__ void __launch_bounds__(EST_CUT_BLOCK)
+    sigmoid_xent_both(const T *x, const T *z, const T *dy, T *loss, T *back, int64_t count, T share, T *total,
+                      double *part, uint32_t *counter)
 {
     double own = 0;
 

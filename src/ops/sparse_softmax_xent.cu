@@ -17,8 +17,9 @@ template <typename T> struct sparse_xent_total {
 };
 
 template <typename T, typename L>
-static __global__ void sparse_xent_rows(const T *x, const L *labels, T *loss, T *back, int64_t rows, int64_t cols,
-                                        int lanes, sparse_xent_total<T> total, est_reporter reporter)
+static __global__ void __launch_bounds__(EST_CUT_BLOCK)
+    sparse_xent_rows(const T *x, const L *labels, T *loss, T *back, int64_t rows, int64_t cols, int lanes,
+                     sparse_xent_total<T> total, est_reporter reporter)
 {
     int    lane = (int)threadIdx.x & (lanes - 1), line = (int)threadIdx.x / lanes, lines = (int)blockDim.x / lanes;
     T      scale = total.dy == NULL ? (T)1 : *total.dy * (total.mean ? (T)(1 / (double)rows) : (T)1);

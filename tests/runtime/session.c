@@ -185,7 +185,7 @@ TEST(operations_with_a_seed_draw_the_same_in_every_session)
 /* Operations without a seed of their own, of two graphs: 0, 1, 2, ... in the order in which they are made. */
 TEST(graphs_that_count_seeds_together)
 {
-    est_seed_counter together = { .next = 1, .step = 1 }, same = { .next = 4 };
+    est_seed_counter both = { .next = 1, .step = 1 }, same = { .next = 4 };
     est_graph       *one = NULL, *two = NULL;
     est_node         nodes[4][3];
     est_nodes        some[4];
@@ -194,11 +194,11 @@ TEST(graphs_that_count_seeds_together)
     ok(est_graph_create(5, &one));
     ok(est_graph_create(5, &two));
     some[0] = build_random(one, nodes[0]); /* counts by itself: 1 */
-    est_graph_count_seeds(one, &together);
-    est_graph_count_seeds(two, &together);
+    est_graph_count_seeds(one, &both);
+    est_graph_count_seeds(two, &both);
     some[1] = build_random(two, nodes[1]); /* 1 */
     some[2] = build_random(one, nodes[2]); /* 2 */
-    assert_int_equal(together.next, 3);
+    assert_int_equal(both.next, 3);
     est_graph_count_seeds(two, &same);
     some[3] = build_random(two, nodes[3]); /* 4 */
     assert_int_equal(same.next, 4);
