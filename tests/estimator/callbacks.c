@@ -288,7 +288,7 @@ TEST(unmade_structs)
                    "train: hook 1: est_hook: struct_size is 0; make it with EST_HOOK(...)");
     refused_struct(
         train(e, EST_HOOKS((est_hook *)(void *)&other), (est_saving_listeners){ 0 }),
-        "train: hook 0: est_saving_listener of 40 bytes found, est_hook of at most 80 bytes expected; make it with "
+        "train: hook 0: est_saving_listener of 40 bytes found, est_hook of at most 88 bytes expected; make it with "
         "EST_HOOK(...)");
     refused_struct(
         train(e, (est_hooks){ 0 }, EST_SAVING_LISTENERS(&listener)),

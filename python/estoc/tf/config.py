@@ -98,6 +98,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_soft_device_placement() -> bool:
+    """What set_soft_device_placement said."""
     return _placement["soft"]
 
 

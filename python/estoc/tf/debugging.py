@@ -59,6 +59,7 @@ def set_log_device_placement(enabled: bool) -> None:
 
 
 def get_log_device_placement() -> bool:
+    """What set_log_device_placement said."""
     return _placement["log"]
 
 
