@@ -61,14 +61,15 @@ EST_API EST_MUST_CHECK est_status est_graph_create(uint64_t seed, est_graph **ou
  * that are opened from now on; est_session_set_seed is for open ones. */
 EST_API void est_graph_set_seed(est_graph *graph, uint64_t seed);
 
-/* Random operations without a seed of their own that are made from now on take theirs from a counter, which several
- * graphs may share: what is built the same way in graphs of one seed draws the same numbers. Borrowed. NULL: each graph
- * counts by itself again. */
+/* What counts the seeds of operations that have none of their own. */
 typedef struct est_seed_counter {
     uint64_t next; /* above 0 */
     uint64_t step; /* 0: all get the same */
 } est_seed_counter;
 
+/* Random operations without a seed of their own that are made from now on take theirs from a counter, which several
+ * graphs may share: what is built the same way in graphs of one seed draws the same numbers. Borrowed. NULL: each graph
+ * counts by itself again. */
 EST_API void est_graph_count_seeds(est_graph *graph, est_seed_counter *counter);
 
 /* Frees the graph and every node of it. Sessions that run it must be freed first. NULL is fine. */

@@ -183,7 +183,7 @@ TEST(operations_with_a_seed_draw_the_same_in_every_session)
 }
 
 /* Operations without a seed of their own, of two graphs: 0, 1, 2, ... in the order in which they are made. */
-TEST(graphs_that_count_seeds_together)
+TEST(graphs_that_count_seeds_in_one_counter)
 {
     est_seed_counter both = { .next = 1, .step = 1 }, same = { .next = 4 };
     est_graph       *one = NULL, *two = NULL;
