@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products in TF32 by a kernel of our own, for results that are small for their sums: the gradient of a layer's kernel,
- * whose sum goes over the batch, and all products of a small batch. cuBLASLt uses few processors for those, and for
- * factors that are both stored along the result its slower units.
+ * whose sum goes over the batch, and long sums of a small batch (shorter ones gain by themselves, but not in a step).
+ * cuBLASLt uses few processors for those, and for factors that are both stored along the result its slower units.
  *
  * A block makes BM x BN elements of y from a part of the sum. Factors go through registers, where 4 x 4 numbers are turned
  * if they have to be, to shared memory, where tensor cores read them (cuda/wgmma.cuh); what comes next is on its way
@@ -255,8 +255,8 @@ static int64_t parts_of(const est_product *p, int64_t tiles, int64_t blocks)
 static bool pays(const est_product *p)
 {
     if (p->trans_a) return p->m * p->n <= SMALL && (p->k >= 256 || p->k <= 64);
-    if (p->trans_b) return p->k <= 128 && tiles_of(p, 64, 64) <= BLOCKS;
-    return tiles_of(p, 64, 64) <= BLOCKS;
+    if (p->trans_b) return p->k <= 64 && tiles_of(p, 64, 64) <= BLOCKS;
+    return p->k >= LONG / 2 && tiles_of(p, 64, 64) <= BLOCKS;
 }
 
 bool est_tf32_launch(const est_call *c, const est_product *p, int *error)

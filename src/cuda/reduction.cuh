@@ -103,9 +103,8 @@ static __global__ void est_reduce_each(const T *x, T *y, est_shape shape, est_ax
     if (!BY_BLOCK || threadIdx.x == 0) y[i] = R::finish(total, length);
 }
 
-/* A grid for n threads that ends in est_reduce_grid: a block goes round a few times rather than leaves a part. */
-#define EST_GRID_ROUNDS 4
-#define EST_CUT_BLOCK   1024 /* threads of its blocks at most: kernels that use it say so to the compiler */
+/* A grid for n threads that ends in est_reduce_grid: one block if that is enough. */
+#define EST_CUT_BLOCK 1024 /* threads of its blocks at most: kernels that use it say so to the compiler */
 typedef struct est_reduce_cut {
     unsigned blocks;
     int      block;
@@ -116,8 +115,7 @@ static inline est_reduce_cut est_reduce_cut_of(int64_t n)
     est_reduce_cut cut = { 1, EST_BLOCK };
 
     while (cut.block < EST_CUT_BLOCK && cut.block < n) cut.block *= 2;
-    if (n > EST_GRID_ROUNDS * (int64_t)cut.block) cut = est_reduce_cut{ est_blocks(n), EST_BLOCK };
-    return cut;
+    return n > cut.block ? est_reduce_cut{ est_blocks(n), EST_BLOCK } : cut;
 }
 
 /* One result of what all threads have; each block leaves a part, and the last one joins them. */

@@ -14,7 +14,8 @@
 #define LAUNCH_US    1.0 /* of whatever is launched */
 #define HEAVY_US     5.0 /* more, of what computes more than its size suggests */
 #define BYTES_PER_US 3e6
-#define WORTH_US     2.0 /* what stands aside, and what runs beside it, take so long at least */
+#define WORTH_US     2.0    /* what stands aside, and what runs beside it, take so long at least */
+#define LARGE        0x1p27 /* multiplications of a product that is worth it; smaller ones gain nothing on an H200 */
 
 typedef struct aside_builder {
     est_plan           *plan;
@@ -88,14 +89,21 @@ static void hand_on_shapes(aside_builder *b, int32_t begin, int32_t end)
     }
 }
 
+/* Of matrices m x k and k x n, stored either way: (m k)(k n)(m n) is the square of the multiplications. */
+static bool is_large_product(const est_call *c)
+{
+    if (c->n_in < 2 || c->in[0]->shape.rank != 2 || c->in[1]->shape.rank != 2) return false;
+    return (double)c->in[0]->count * (double)c->in[1]->count * (double)c->out[0].count >= LARGE * LARGE;
+}
+
 static bool may_stand_aside(const est_plan *plan, int32_t step)
 {
-    const est_item *item = item_at(plan, step);
-
+    const est_item   *item   = item_at(plan, step);
     const est_kernel *kernel = item->kernel;
 
-    return kernel != NULL && !item->late &&
-           (!item->call.node->op->heavy || (kernel->light != NULL && kernel->light(&item->call)));
+    if (kernel == NULL || item->late) return false;
+    return !item->call.node->op->heavy || (kernel->light != NULL && kernel->light(&item->call)) ||
+           is_large_product(&item->call);
 }
 
 /* Chooses among the alike steps of wave g. Returns how long what stays takes. */
