@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/argument.h"
 #include "format/number.h"
 #include "kernels/parallel.h"
 #include "ops/array.h"
@@ -246,7 +247,8 @@ const est_op est_op_string_join = {
 
 est_node est_string_join(est_nodes parts, const char *separator)
 {
-    return est_build(parts.n > 0 ? parts.data[0].graph : NULL, &est_op_string_join, parts,
+    if (parts.n == 0 || !EST_LIST_OK(parts)) return EST_NO_NODE;
+    return est_build(parts.data[0].graph, &est_op_string_join, parts,
                      EST_ATTRS(est_attr_string("separator", separator != NULL ? separator : "")));
 }
 
