@@ -43,6 +43,15 @@ static int aside_of(const est_plan *plan, const char *op)
     return -1;
 }
 
+/* The same with a product that only the end needs, of COLUMNS^2 multiplications a row. */
+static est_node build_product(est_node x, int chain)
+{
+    est_node z = est_neg(x), late = est_matmul_t(z, z, true, false), y = z;
+
+    for (int i = 0; i < chain; i++) y = i % 2 == 0 ? est_mul(y, y) : est_sqrt(y);
+    return est_matmul(y, late);
+}
+
 typedef struct lane_test {
     nn_test    t;
     est_store *store;
@@ -50,11 +59,11 @@ typedef struct lane_test {
     est_plan  *plan;
 } lane_test;
 
-static lane_test begin(int chain)
+static lane_test begin_with(est_node (*make)(est_node x, int chain), int chain)
 {
     const est_device *far = est_far_devices[0];
     lane_test         l   = { .t = nn_begin(1) };
-    est_node          x = est_placeholder(l.t.graph, "x", EST_F32, EST_SHAPE(-1, COLUMNS)), y = build(x, chain);
+    est_node          x = est_placeholder(l.t.graph, "x", EST_F32, EST_SHAPE(-1, COLUMNS)), y = make(x, chain);
     est_io            io = { .feeds = &x, .n_feeds = 1, .fetches = &y, .n_fetches = 1 };
 
     assert_ok(est_graph_status(l.t.graph));
@@ -65,12 +74,33 @@ static lane_test begin(int chain)
     return l;
 }
 
+static lane_test begin(int chain)
+{
+    return begin_with(build, chain);
+}
+
 static void end(lane_test *l)
 {
     est_plan_free(l->plan);
     est_far_devices[0]->runs->close(l->queue);
     est_store_free(l->store);
     nn_end(&l->t);
+}
+
+/* Ones, for build_product. */
+static void run_product(lane_test *l, int64_t rows)
+{
+    est_tensor     *x;
+    const est_view *y;
+
+    assert_ok(est_tensor_create(EST_F32, EST_SHAPE(rows, COLUMNS), &x));
+    for (int64_t i = 0; i < rows * COLUMNS; i++) ((float *)est_tensor_mutable_data(x))[i] = 1;
+    est_view       view = { est_tensor_mutable_data(x), EST_F32, EST_SHAPE(rows, COLUMNS), rows * COLUMNS };
+    est_plan_input in   = { .view = &view };
+    assert_ok(est_plan_start(l->plan, &in, 1));
+    assert_ok(est_plan_finish(l->plan, &y));
+    for (int64_t i = 0; i < rows * COLUMNS; i++) assert_true(((const float *)y->data)[i] == (float)(COLUMNS * rows));
+    est_tensor_free(x);
 }
 
 static void run(lane_test *l, int64_t rows, int chain)
@@ -124,6 +154,19 @@ TEST(what_has_nothing_beside_it_stays)
 
     run(&l, 16384, 1);
     assert_int_equal(aside_of(l.plan, "Exp"), -1);
+    end(&l);
+}
+
+TEST(large_products_stand_aside)
+{
+    lane_test l = begin_with(build_product, 8);
+
+    run_product(&l, 32768); /* 2^27 multiplications */
+    assert_true(aside_of(l.plan, "MatMul") >= 0);
+    end(&l);
+    l = begin_with(build_product, 8);
+    run_product(&l, 16384);
+    assert_int_equal(aside_of(l.plan, "MatMul"), -1);
     end(&l);
 }
 
