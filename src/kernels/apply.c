@@ -143,9 +143,12 @@ static void sum_rows(const est_call *c, est_apply *a)
     int64_t                  n = c->in[update->sorted]->count, step = est_row_size(c->in[update->gradient]);
     const uint64_t          *keys    = c->in[update->sorted]->data;
     int64_t                 *indices = c->scratch, column = c->param[EST_APPLY_COLUMN].i;
-    void                    *sums = indices + n;
+    void                    *sums;
 
     a->cols = est_row_size(&est_call_variable(c, 0)->value);
+    a->n    = 0;
+    if (n == 0) return; /* then neither the gradient nor the scratch need have memory */
+    sums    = indices + n;
     a->n    = a->dtype == EST_F32 ? sum_rows_f32(keys, n, (const float *)a->grad + column, step, a->cols, indices, sums)
                                   : sum_rows_f64(keys, n, (const double *)a->grad + column, step, a->cols, indices, sums);
     a->grad = sums;

@@ -73,6 +73,8 @@ static const double filter_3x3x1x8[] = { 3, 3, 1, 8 }, filter_2x3x2x16[] = { 2, 
 
 #define FORWARD .op = "EstConvPool", .lo = -1, .hi = 1, .tol = 1e-5, .ref = conv_pool_ref
 #define BACK    .op = "EstConvPoolGrad", .lo = -1, .hi = 1, .tol = 2e-5, .ref = conv_pool_grad_ref
+/* Sums of 3549 numbers, in any order: the root of as many roundings of sums below 32. */
+#define BACK_LONG .op = "EstConvPoolGrad", .lo = -1, .hi = 1, .tol = 1e-4, .ref = conv_pool_grad_ref
 #define SIZES(v)                                                                                                       \
     {                                                                                                                  \
         .shape = EST_SHAPE(4), .dtype = EST_I32, .values = v, .constant = true                                         \
@@ -95,8 +97,8 @@ int main(int argc, char **argv)
         { BACK, .in = { IN(3, 7, 9, 2), SIZES(filter_2x3x2x16), IN(3, 3, 3, 16), WHICH(3, 3, 3, 16) } },
         { BACK, .in = { IN(40, 20, 20, 1), SIZES(filter_5x5x1x8), IN(40, 8, 8, 8),
                         WHICH(40, 8, 8, 8) } }, /* 25 taps, blocks */
-        { BACK, .in = { IN(21, 28, 29, 1), SIZES(filter_3x3x1x40), IN(21, 13, 13, 40),
-                        WHICH(21, 13, 13, 40) } }, /* parts of parts on a GPU */
+        { BACK_LONG, .in = { IN(21, 28, 29, 1), SIZES(filter_3x3x1x40), IN(21, 13, 13, 40),
+                             WHICH(21, 13, 13, 40) } }, /* parts of parts on a GPU */
         { BACK, .in = { IN(0, 6, 6, 1), SIZES(filter_3x3x1x8), IN(0, 2, 2, 8), WHICH(0, 2, 2, 8) } },
     };
 
