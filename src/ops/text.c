@@ -63,7 +63,7 @@ static void set_shape(est_call *c, const est_shape *shape)
 static est_status case_infer(est_infer *c)
 {
     if (est_node_string(c->node, "encoding")[0] != '\0') {
-        return est_fail(EST_UNIMPLEMENTED, "letters of ASCII change their case only; leave the encoding empty");
+        return est_fail(EST_UNIMPLEMENTED, "only ASCII letters change their case; leave the encoding empty");
     }
     return open_shape(c, c->in[0]);
 }
