@@ -7,6 +7,9 @@
  *                    window, 4 when relu let nothing through
  *   EstConvPoolGrad  dfilter and dbias from x, dpooled and which
  *
+ * With `bfloat16` what is multiplied is rounded before (EstRoundBfloat16), and dbias is not. A maximum is at one place:
+ * its gradient is rounded there, or before it comes there.
+ *
  * The activation before pooling is four times the size of the rest of the layer and is never stored: each pooled value
  * keeps its four convolutions in registers, and the way back needs only `which`. Stride 1, no padding, windows that do
  * not overlap. Float32, channels in blocks of LANES. */
@@ -21,11 +24,22 @@
 #endif
 
 #define LANES 8
-typedef float   lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
-typedef int32_t masks __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
-typedef uint8_t bytes __attribute__((vector_size(LANES), aligned(1)));
+typedef float    lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
+typedef int32_t  masks __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
+typedef uint32_t raw __attribute__((vector_size(LANES * sizeof(int32_t)), aligned(4)));
+typedef uint8_t  bytes __attribute__((vector_size(LANES), aligned(1)));
 
 #define DEAD 4 /* `which` of a window that relu closed */
+
+/* est_to_bfloat16 of each. */
+static inline lanes round_lanes(lanes x)
+{
+    raw bits   = (raw)x;
+    raw number = (raw)(x == x);
+    raw up     = bits + 0x7fffU + (bits >> 16 & 1U);
+
+    return (lanes)(((up & number) | ((bits | 0x400000U) & ~number)) & 0xffff0000U);
+}
 
 /* Places as bytes and as lanes. Compilers convert these one by one. */
 #ifdef __AVX2__
@@ -89,6 +103,14 @@ static est_status conv_pool_infer(est_infer *c)
     }
     c->out[0] = c->out[1] = EST_SHAPE(est_infer_dim(x, 0), pooled_size(est_infer_dim(x, 1), est_infer_dim(f, 0)),
                                       pooled_size(est_infer_dim(x, 2), est_infer_dim(f, 1)), est_infer_dim(f, 3));
+    return EST_OK;
+}
+
+enum { BFLOAT16 }; /* in param[] */
+
+static est_status keep_precision(est_call *c)
+{
+    c->param[BFLOAT16].i = est_node_bool(c->node, "bfloat16");
     return EST_OK;
 }
 
@@ -180,6 +202,20 @@ static void forward_rows(void *arg, int64_t begin, int64_t end, int64_t block)
     }
 }
 
+/* Rounded factors: x, and in the forward pass the filter behind it. */
+static size_t rounded_bytes(const est_call *c, int n)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < n && est_node_bool(c->node, "bfloat16"); i++) count += (size_t)c->in[i]->count;
+    return count * sizeof(float);
+}
+
+static size_t forward_scratch(const est_call *c)
+{
+    return rounded_bytes(c, 2);
+}
+
 static est_status conv_pool_cpu(est_call *c)
 {
     const est_shape *fs = &c->in[1]->shape;
@@ -191,16 +227,24 @@ static est_status conv_pool_cpu(est_call *c)
                             .which  = c->out[1].data };
     double           ns = (double)(f.s.pw * f.s.k * f.s.kh * f.s.kw * f.s.c) * 4 / 40;
 
+    if (c->param[BFLOAT16].i != 0) {
+        float *x = c->scratch, *filter = x + c->in[0]->count;
+
+        est_round_floats(c->pool, f.x, c->in[0]->count, x);
+        est_round_floats(c->pool, f.filter, c->in[1]->count, filter);
+        f.x      = x;
+        f.filter = filter;
+    }
     est_parallel_for(c->pool, f.s.n * f.s.ph, f.s.ph, ns, forward_rows, &f);
     return EST_OK;
 }
 
 const est_op est_op_conv_pool = {
     .name      = "EstConvPool",
-    .signature = "x: T, filter: T, bias: T -> pooled: T, which: uint8; T: {float32}",
+    .signature = "x: T, filter: T, bias: T -> pooled: T, which: uint8; bfloat16: bool = false; T: {float32}",
     .infer     = conv_pool_infer,
-    .cpu       = EST_KERNELS({ .run = conv_pool_cpu }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(conv_pool) }),
+    .cpu       = EST_KERNELS({ .run = conv_pool_cpu, .prepare = keep_precision, .scratch = forward_scratch }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(conv_pool), .prepare = keep_precision }),
     .heavy     = true,
     .planned   = true,
 };
@@ -224,6 +268,7 @@ typedef struct backward {
     const float         *x, *dpooled;
     const unsigned char *which;
     float               *sums; /* per block: [taps + 1, k], the last row for the bias */
+    bool                 bfloat16;
 } backward;
 
 /* Adds one pooled row's share of LANES channels to `taps` sums starting at tap `first`, and to the bias. */
@@ -238,8 +283,9 @@ static inline __attribute__((always_inline)) void back_row(const backward *b, co
         lanes dy = *(const lanes *)(b->dpooled + out + channel), part[4];
         masks place;
         get_places(b->which + out + channel, &place);
-        for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
         *bias += (lanes)((masks)dy & (place != DEAD));
+        if (b->bfloat16) dy = round_lanes(dy);
+        for (int q = 0; q < 4; q++) part[q] = (lanes)((masks)dy & (place == q));
 #pragma GCC unroll 9
         for (int t = 0; t < n_taps; t++) {
             const float *at = x + offset[t];
@@ -272,6 +318,7 @@ static inline void back_row_3x3(const backward *b, const float *x, int64_t out, 
         pick = place + (place & 2); /* 0, 1, 4, 5 */
         dy   = (lanes)((masks)dy & (place != DEAD));
         *bias += dy;
+        if (b->bfloat16) dy = round_lanes(dy);
 #pragma GCC unroll 3
         for (int j = 0; j < 3; j++, pick += 1) {
 #pragma GCC unroll 3
@@ -328,23 +375,31 @@ static size_t backward_scratch(const est_call *c)
     const est_shape *f = &c->out[0].shape;
     sizes            s = sizes_of(&c->in[0]->shape, f->dim[0], f->dim[1], f->dim[3]);
 
-    return (size_t)(est_parallel_blocks(s.n * s.ph, backward_ns(&s)) * (s.kh * s.kw * s.c + 1) * s.k) * sizeof(float);
+    return (size_t)(est_parallel_blocks(s.n * s.ph, backward_ns(&s)) * (s.kh * s.kw * s.c + 1) * s.k) * sizeof(float) +
+           rounded_bytes(c, 1);
 }
 
 static est_status conv_pool_grad_cpu(est_call *c)
 {
     const est_shape *fs      = &c->out[0].shape;
-    backward         b       = { .s       = sizes_of(&c->in[0]->shape, fs->dim[0], fs->dim[1], fs->dim[3]),
-                                 .x       = c->in[0]->data,
-                                 .dpooled = c->in[2]->data,
-                                 .which   = c->in[3]->data,
-                                 .sums    = c->scratch };
+    backward         b       = { .s        = sizes_of(&c->in[0]->shape, fs->dim[0], fs->dim[1], fs->dim[3]),
+                                 .x        = c->in[0]->data,
+                                 .dpooled  = c->in[2]->data,
+                                 .which    = c->in[3]->data,
+                                 .sums     = c->scratch,
+                                 .bfloat16 = c->param[BFLOAT16].i != 0 };
     int64_t          rows    = b.s.n * b.s.ph;
     int64_t          blocks  = est_parallel_blocks(rows, backward_ns(&b.s));
     int64_t          n_taps  = b.s.kh * b.s.kw * b.s.c * b.s.k;
     float           *dfilter = c->out[0].data, *dbias = c->out[1].data;
 
     memset(c->scratch, 0, (size_t)(blocks * (n_taps + b.s.k)) * sizeof(float)); /* an empty block adds nothing */
+    if (b.bfloat16) {
+        float *x = b.sums + blocks * (n_taps + b.s.k);
+
+        est_round_floats(c->pool, b.x, c->in[0]->count, x);
+        b.x = x;
+    }
     est_parallel_for(c->pool, rows, 1, backward_ns(&b.s), backward_block, &b);
     memcpy(dfilter, b.sums, (size_t)n_taps * sizeof(float));
     memcpy(dbias, b.sums + n_taps, (size_t)b.s.k * sizeof(float));
@@ -370,11 +425,12 @@ static size_t backward_cuda_scratch(const est_call *c)
 
 const est_op est_op_conv_pool_grad = {
     .name      = "EstConvPoolGrad",
-    .signature = "x: T, filter_sizes: Tshape, dpooled: T, which: uint8 -> dfilter: T, dbias: T; T: {float32}; "
-                 "Tshape: {int32, int64} = int32",
+    .signature = "x: T, filter_sizes: Tshape, dpooled: T, which: uint8 -> dfilter: T, dbias: T; "
+                 "bfloat16: bool = false; T: {float32}; Tshape: {int32, int64} = int32",
     .infer     = conv_pool_grad_infer,
-    .cpu       = EST_KERNELS({ .run = conv_pool_grad_cpu, .scratch = backward_scratch }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(conv_pool_grad), .scratch = backward_cuda_scratch }),
-    .heavy     = true,
-    .planned   = true,
+    .cpu       = EST_KERNELS({ .run = conv_pool_grad_cpu, .prepare = keep_precision, .scratch = backward_scratch }),
+    .cuda      = EST_KERNELS(
+             { .launch = EST_LAUNCH(conv_pool_grad), .prepare = keep_precision, .scratch = backward_cuda_scratch }),
+    .heavy   = true,
+    .planned = true,
 };

@@ -5,6 +5,7 @@
  * Neighbouring threads have neighbouring output channels, so that they all look at the same pixels, and each goes along
  * a pooled row. With a 3x3 window over one channel a warp has a segment of a pooled row and 32 channels: the pixels under
  * it are in shared memory, the filter and the 4x4 pixels of a pooling in registers. */
+#include "cuda/bfloat16.h"
 #include "cuda/last_block.cuh"
 #include "cuda/launchers.h"
 #include "cuda/loops.cuh"
@@ -45,6 +46,13 @@ static sizes sizes_of(const est_view *x, const est_shape *filter, const est_shap
     return s;
 }
 
+enum { BFLOAT16 }; /* in param[], as fused_conv_pool.c has it */
+
+template <bool ROUND> static __device__ float factor(float x)
+{
+    return ROUND ? est_to_bfloat16(x) : x;
+}
+
 /* Where the pixels of a pooled row begin. */
 static __device__ const float *pixels_of(const float *x, const sizes &s, int64_t r)
 {
@@ -83,12 +91,13 @@ static __device__ segment load_segment(const float *x, const sizes &s, int64_t i
 }
 
 /* The pixels under a segment come to the warp's own patch. */
-static __device__ void put_patch(const segment &g, float (*patch)[PATCH_ROW])
+template <bool ROUND> static __device__ void put_patch(const segment &g, float (*patch)[PATCH_ROW])
 {
     int lane = (int)threadIdx.x % EST_WARP;
 
     __syncwarp(); /* it may have been used before */
-    for (int half = 0; half < 2; half++) patch[lane / PATCH_ROW + 2 * half][lane % PATCH_ROW] = g.pixel[half];
+    for (int half = 0; half < 2; half++)
+        patch[lane / PATCH_ROW + 2 * half][lane % PATCH_ROW] = factor<ROUND>(g.pixel[half]);
     __syncwarp();
 }
 
@@ -123,6 +132,7 @@ static __device__ void pool_four(const float y[4], float bias, float *pooled, ui
     *which  = (uint8_t)(best <= 0 ? DEAD : place);
 }
 
+template <bool ROUND>
 static __global__ void conv_pool_any(const float *x, const float *filter, const float *bias, float *pooled,
                                      uint8_t *which, sizes s)
 {
@@ -140,11 +150,12 @@ static __global__ void conv_pool_any(const float *x, const float *filter, const 
         for (int a = 0; a < s.kh; a++) {
             for (int j = 0; j < kwc; j++, tap += s.k) {
                 const float *here = at + a * row + j;
+                float        w    = factor<ROUND>(*tap);
 
-                y[0] += here[0] * *tap;
-                y[1] += here[s.c] * *tap;
-                y[2] += here[row] * *tap;
-                y[3] += here[row + s.c] * *tap;
+                y[0] += factor<ROUND>(here[0]) * w;
+                y[1] += factor<ROUND>(here[s.c]) * w;
+                y[2] += factor<ROUND>(here[row]) * w;
+                y[3] += factor<ROUND>(here[row + s.c]) * w;
             }
         }
         pool_four(y, bias[channel], &pooled[out], &which[out]);
@@ -152,6 +163,7 @@ static __global__ void conv_pool_any(const float *x, const float *filter, const 
 }
 
 /* A warp goes along some segments; the pixels of the next are under way while it computes. */
+template <bool ROUND>
 static __global__ void __launch_bounds__(EST_BLOCK, 4)
     conv_pool_3x3(const float *__restrict__ x, const float *__restrict__ filter, const float *__restrict__ bias,
                   float *__restrict__ pooled, uint8_t *__restrict__ which, sizes s)
@@ -165,7 +177,7 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
 
     if (i >= all) return; /* the whole warp */
     next = load_segment(x, s, i, channel);
-    for (int t = 0; t < 9 && channel < s.k; t++) tap[t / 3][t % 3] = filter[t * s.k + channel];
+    for (int t = 0; t < 9 && channel < s.k; t++) tap[t / 3][t % 3] = factor<ROUND>(filter[t * s.k + channel]);
     if (channel < s.k) own = bias[channel];
     for (; i < all; i += step) {
         segment  g          = next;
@@ -173,7 +185,7 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
         float   *value      = pooled + g.out;
         uint8_t *place      = which + g.out;
 
-        put_patch(g, patch);
+        put_patch<ROUND>(g, patch);
         if (i + step < all) next = load_segment(x, s, i + step, channel);
         slide(seen, patch, 0);
         EST_UNROLL(EST_CONV_POOL_SEGMENT)
@@ -194,17 +206,22 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
     }
 }
 
-EST_DEFINE_LAUNCHER(conv_pool)
+template <bool ROUND> static int launch_forward(const est_call *c)
 {
     sizes        s     = sizes_of(c->in[0], &c->in[1]->shape, &c->out[0].shape);
     bool         small = is_small(s);
     const float *x = est_data<float>(c->in[0]), *filter = est_data<float>(c->in[1]), *bias = est_data<float>(c->in[2]);
 
-    return est_launch(c, small ? conv_pool_3x3 : conv_pool_any,
+    return est_launch(c, small ? conv_pool_3x3<ROUND> : conv_pool_any<ROUND>,
                       small ? dim3(est_blocks(s.rows * s.segments, EST_CONV_POOL_EACH(s.rows * s.segments)),
                                    est_blocks(s.k, EST_WARP))
                             : dim3(est_blocks(s.rows * s.k)),
                       EST_BLOCK, x, filter, bias, est_data<float>(&c->out[0]), est_data<uint8_t>(&c->out[1]), s);
+}
+
+EST_DEFINE_LAUNCHER(conv_pool)
+{
+    return c->param[BFLOAT16].i != 0 ? launch_forward<true>(c) : launch_forward<false>(c);
 }
 
 /* --- backward ----------------------------------------------------------------------------------------------------- */
@@ -261,6 +278,7 @@ static __device__ void keep_sum(float sum, int lanes, int group, int groups, boo
 }
 
 /* A part of the pooled rows; a block has as many threads a channel as fit. */
+template <bool ROUND>
 static __global__ void conv_pool_grad_any(const float *x, const float *dpooled, const uint8_t *which, float *parts,
                                           sizes s, int64_t each, uint32_t *counters, float *dfilter, float *dbias)
 {
@@ -284,14 +302,14 @@ static __global__ void conv_pool_grad_any(const float *x, const float *dpooled, 
                 float dy    = dpooled[out], part[4];
                 int   place = which[out];
 
-                for (int q = 0; q < 4; q++) part[q] = place == q ? dy : 0.0f;
+                for (int q = 0; q < 4; q++) part[q] = place == q ? factor<ROUND>(dy) : 0.0f;
                 bias += place == DEAD ? 0.0f : dy;
                 for (int t = 0; t < TAPS_MAX; t++) {
                     int          tap  = first + (t < n ? t : 0);
                     const float *here = at + tap / kwc * row + tap % kwc;
 
-                    sum[t] += here[0] * part[0] + here[s.c] * part[1] +
-                              (here[row] * part[2] + here[row + s.c] * part[3]);
+                    sum[t] += factor<ROUND>(here[0]) * part[0] + factor<ROUND>(here[s.c]) * part[1] +
+                              (factor<ROUND>(here[row]) * part[2] + factor<ROUND>(here[row + s.c]) * part[3]);
                 }
             }
         }
@@ -305,6 +323,7 @@ static __global__ void conv_pool_grad_any(const float *x, const float *dpooled, 
 
 /* A part of the segments. Four blocks at a time on a multiprocessor: then the EST_CONV_POOL_PARTS of a large batch run
  * at once on one with 132 of them. */
+template <bool ROUND>
 static __global__ void __launch_bounds__(EST_BLOCK, 4)
     conv_pool_grad_3x3(const float *__restrict__ x, const float *__restrict__ dpooled,
                        const uint8_t *__restrict__ which, float *parts, sizes s, int64_t each, uint32_t *counters,
@@ -331,14 +350,14 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
             place[px] = px < g.n ? from[px * s.k] : DEAD;
             if (px < g.n) dy[px] = back[px * s.k];
         }
-        put_patch(g, patches[warp]);
+        put_patch<ROUND>(g, patches[warp]);
         if (i + WARPS < end) next = load_segment(x, s, i + WARPS, channel);
         slide(seen, patches[warp], 0);
         EST_UNROLL(EST_CONV_POOL_SEGMENT)
         for (int px = 0; px < EST_CONV_POOL_SEGMENT; px++) {
             float part[4];
 
-            for (int q = 0; q < 4; q++) part[q] = place[px] == q ? dy[px] : 0.0f;
+            for (int q = 0; q < 4; q++) part[q] = place[px] == q ? factor<ROUND>(dy[px]) : 0.0f;
             sum[TAPS_MAX] += place[px] == DEAD ? 0.0f : dy[px];
             slide(seen, patches[warp], 2 * px + 2);
             for (int t = 0; t < TAPS_MAX; t++) {
@@ -362,16 +381,21 @@ static __global__ void __launch_bounds__(EST_BLOCK, 4)
     join_parts(parts, (TAPS_MAX + 1) * s.k, TAPS_MAX * s.k, counters, dfilter, dbias);
 }
 
-EST_DEFINE_LAUNCHER(conv_pool_grad)
+template <bool ROUND> static int launch_backward(const est_call *c)
 {
     sizes   s     = sizes_of(c->in[0], &c->out[0].shape, &c->in[2]->shape);
     bool    small = is_small(s);
     int64_t items = small ? s.rows * s.segments : s.rows, each = EST_CONV_POOL_EACH(items);
 
     /* nothing is a part of zeros */
-    return est_launch(c, small ? conv_pool_grad_3x3 : conv_pool_grad_any,
+    return est_launch(c, small ? conv_pool_grad_3x3<ROUND> : conv_pool_grad_any<ROUND>,
                       dim3(items > 0 ? est_blocks(items, each) : 1, est_blocks(s.k, small ? EST_WARP : EST_BLOCK)),
                       EST_BLOCK, est_data<float>(c->in[0]), est_data<float>(c->in[2]), est_data<uint8_t>(c->in[3]),
                       (float *)c->scratch, s, each, c->counters, est_data<float>(&c->out[0]),
                       est_data<float>(&c->out[1]));
+}
+
+EST_DEFINE_LAUNCHER(conv_pool_grad)
+{
+    return c->param[BFLOAT16].i != 0 ? launch_backward<true>(c) : launch_backward<false>(c);
 }

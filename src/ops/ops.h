@@ -46,6 +46,8 @@ est_node est_build_apply(const est_op *dense, const est_op *sparse, est_nodes in
 /* The gradient of the result of a product: rounded to bfloat16 where both factors are, so that the products of the
  * backward pass are of such numbers too. */
 est_node est_round_gradient(const est_grad *g);
+/* y = x rounded so, n numbers. For kernels of the CPU. */
+void est_round_floats(est_pool *pool, const float *x, int64_t n, float *y);
 
 /* Whether a variable has a value. */
 est_node est_variable_is_initialized(est_node variable);

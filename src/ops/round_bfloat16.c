@@ -16,20 +16,30 @@ static void round_grad(est_grad *g)
     g->din[0].values = g->dout[0];
 }
 
+typedef struct floats {
+    const float *x;
+    float       *y;
+} floats;
+
 static void round_range(void *arg, int64_t begin, int64_t end, int64_t block)
 {
-    const est_call *c = arg;
-    const float    *x = c->in[0]->data;
-    float          *y = c->out[0].data;
+    const floats *f = arg;
+    const float  *x = f->x;
+    float        *y = f->y;
 
     (void)block;
     EST_INDEPENDENT
     for (int64_t i = begin; i < end; i++) y[i] = est_to_bfloat16(x[i]);
 }
 
+void est_round_floats(est_pool *pool, const float *x, int64_t n, float *y)
+{
+    est_parallel_for(pool, n, 64, 0.2, round_range, &(floats){ x, y });
+}
+
 static est_status round_cpu(est_call *c)
 {
-    est_parallel_for(c->pool, c->out[0].count, 64, 0.2, round_range, c);
+    est_round_floats(c->pool, c->in[0]->data, c->out[0].count, c->out[0].data);
     return EST_OK;
 }
 

@@ -216,6 +216,7 @@ static bool fuse_assign_draw(est_fuser *f, const est_node_def *assign)
 typedef struct conv_chain {
     const est_node_def *conv, *bias, *relu, *pool;
     const est_node_def *pool_grad, *relu_grad, *dbias, *dfilter; /* all NULL or all set */
+    bool                bfloat16;                                /* x, the filter and what comes back are rounded */
 } conv_chain;
 
 static bool ints_are(est_i64s have, int64_t a, int64_t b)
@@ -241,7 +242,21 @@ static bool match_forward(const est_fuser *f, const est_node_def *pool, conv_cha
     c->relu = made_by(f, pool, 0, &est_op_relu);
     c->bias = c->relu != NULL ? made_by(f, c->relu, 0, &est_op_bias_add) : NULL;
     c->conv = c->bias != NULL ? made_by(f, c->bias, 0, &est_op_conv2d) : NULL;
-    return c->conv != NULL && est_fuse_users(f, c->conv) == 1 && est_fuse_users(f, c->bias) == 1 && chain_suits(c);
+    if (c->conv == NULL || est_fuse_users(f, c->conv) != 1 || est_fuse_users(f, c->bias) != 1) return false;
+    c->bfloat16 = made_by(f, c->conv, 0, &est_op_round_bfloat16) != NULL &&
+                  made_by(f, c->conv, 1, &est_op_round_bfloat16) != NULL;
+    return chain_suits(c);
+}
+
+/* The gradient of the filter, and what it multiplies: the gradient of the bias's sum, or that rounded. */
+static bool match_filter_grad(const est_fuser *f, conv_chain *c)
+{
+    const est_node_def *dy = c->relu_grad;
+
+    if (c->bfloat16) dy = user_that_is(f, dy, &est_op_round_bfloat16);
+    c->dfilter = dy != NULL ? user_that_is(f, dy, &est_op_conv2d_backprop_filter) : NULL;
+    return c->dfilter != NULL && est_fuse_users(f, dy) == (c->bfloat16 ? 1 : 2) && c->dfilter->in[2].node == dy->id &&
+           est_fuse_same_edge(c->dfilter->in[0], c->conv->in[0]);
 }
 
 /* True also when the step has no way back; then nothing but the pool may look at the activation. */
@@ -253,11 +268,29 @@ static bool match_backward(const est_fuser *f, conv_chain *c)
     if (c->relu_grad == NULL || est_fuse_users(f, c->relu) != 3 || est_fuse_users(f, c->pool_grad) != 1) return false;
     if (c->pool_grad->in[0].node != c->relu->id || c->pool_grad->in[1].node != c->pool->id) return false;
     if (c->relu_grad->in[0].node != c->pool_grad->id || c->relu_grad->in[1].node != c->relu->id) return false;
-    c->dbias   = user_that_is(f, c->relu_grad, &est_op_bias_add_grad);
-    c->dfilter = user_that_is(f, c->relu_grad, &est_op_conv2d_backprop_filter);
-    return c->dbias != NULL && c->dfilter != NULL && est_fuse_users(f, c->relu_grad) == 2 &&
-           c->dfilter->in[2].node == c->relu_grad->id && c->dfilter->in[0].node == c->conv->in[0].node &&
-           c->dfilter->in[0].output == c->conv->in[0].output;
+    c->dbias = user_that_is(f, c->relu_grad, &est_op_bias_add_grad);
+    return c->dbias != NULL && est_fuse_users(f, c->relu_grad) == 2 && match_filter_grad(f, c);
+}
+
+/* Input i of the convolution, before it is rounded. */
+static est_node conv_factor(const est_fuser *f, const conv_chain *c, int i)
+{
+    return est_fuse_edge(f, c->bfloat16 ? est_fuse_node(f, c->conv->in[i].node)->in[0] : c->conv->in[i]);
+}
+
+/* The shape of the filter, which has to be there, and not rounded for this. */
+static est_node filter_sizes(const est_fuser *f, const conv_chain *c)
+{
+    const est_node_def *shape = made_by(f, c->dfilter, 1, &est_op_shape);
+    est_node            fresh;
+
+    if (!c->bfloat16 || shape == NULL || !est_fuse_same_edge(shape->in[0], c->conv->in[1])) {
+        return est_fuse_edge(f, c->dfilter->in[1]);
+    }
+    fresh = est_build1(&est_op_shape, conv_factor(f, c, 1),
+                       EST_ATTRS(est_attr_type("out_type", est_node_type(shape, "out_type"))));
+    if (fresh.id >= 0) est_fuse_node(f, fresh.id)->order = shape->order;
+    return fresh;
 }
 
 static bool fuse_conv_pool(est_fuser *f, const est_node_def *pool)
@@ -266,16 +299,15 @@ static bool fuse_conv_pool(est_fuser *f, const est_node_def *pool)
     est_node   forward, back;
 
     if (!match_forward(f, pool, &c) || !match_backward(f, &c)) return true;
-    forward = est_build(
-        f->g, &est_op_conv_pool,
-        EST_NODES(est_fuse_edge(f, c.conv->in[0]), est_fuse_edge(f, c.conv->in[1]), est_fuse_edge(f, c.bias->in[1])),
-        EST_NO_ATTRS);
+    forward = est_build(f->g, &est_op_conv_pool,
+                        EST_NODES(conv_factor(f, &c, 0), conv_factor(f, &c, 1), est_fuse_edge(f, c.bias->in[1])),
+                        EST_ATTRS(est_attr_bool("bfloat16", c.bfloat16)));
     if (!est_fuse_stand_in(f, forward, 0, c.pool)) return false;
     if (c.dfilter == NULL) return true;
     back = est_build(f->g, &est_op_conv_pool_grad,
-                     EST_NODES(est_fuse_edge(f, c.conv->in[0]), est_fuse_edge(f, c.dfilter->in[1]),
-                               est_fuse_edge(f, c.pool_grad->in[2]), (est_node){ f->g, forward.id, 1 }),
-                     EST_NO_ATTRS);
+                     EST_NODES(conv_factor(f, &c, 0), filter_sizes(f, &c), est_fuse_edge(f, c.pool_grad->in[2]),
+                               (est_node){ f->g, forward.id, 1 }),
+                     EST_ATTRS(est_attr_bool("bfloat16", c.bfloat16)));
     return est_fuse_stand_in(f, back, 0, c.dfilter) && est_fuse_stand_in(f, back, 1, c.dbias);
 }
 

@@ -125,6 +125,17 @@ static est_node mixed(small_net *net)
     return est_dense(x, 17, EST_DENSE(.activation = est_tanh));
 }
 
+/* A convolution that is fused with its pooling, and one that is not. */
+static est_node mixed_images(small_net *net)
+{
+    est_node x = net->feed = est_placeholder(net->graph, "x", EST_F32, EST_SHAPE(-1, 9, 10, 1));
+
+    (void)est_graph_precision(net->graph, EST_PRECISION_MIXED_BFLOAT16);
+    x = call(est_layer_conv2d(8, 3, EST_CONV2D(.activation = est_relu)), x);
+    x = call(est_layer_max_pool2d(2, NULL), x);
+    return call(est_layer_conv2d(5, 2, EST_CONV2D(.activation = est_relu)), x);
+}
+
 /* Trains on the CPU and on the GPU. Of the step one phase is on the GPU, and all operations but those of `on_host`. */
 static void compare(est_node (*layers)(small_net *), est_optimizer optimizer, double tolerance, const char *on_host)
 {
@@ -164,6 +175,7 @@ TEST(sentence_layers)
 TEST(mixed_layers)
 {
     compare(mixed, est_sgd(0.01), 1e-4, "Placeholder Const VarHandleOp AssignAddVariableOp NoOp ");
+    compare(mixed_images, est_sgd(0.01), 1e-4, "Placeholder Const VarHandleOp AssignAddVariableOp NoOp ");
 }
 
 /* --- the canned wide & deep model --------------------------------------------------------------------------------- */

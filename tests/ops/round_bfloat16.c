@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 — EstRoundBfloat16. */
-#include <math.h>
-
+#include "support/bfloat16_ref.h"
 #include "support/op_check.h"
 
-/* The nearest number with 8 significant bits, ties to even, found by scaling. */
 static void reference(est_ref *r)
 {
     int64_t n = est_shape_count(&r->out_shape[0]);
 
-    for (int64_t i = 0; i < n; i++) {
-        double x = r->in[0][i];
-        int    e;
-
-        if (x == 0 || !isfinite(x)) {
-            r->out[0][i] = x;
-            continue;
-        }
-        (void)frexp(x, &e);     /* x = m 2^e with m in [0.5, 1) */
-        if (e < -125) e = -125; /* subnormal: the last place stays */
-        r->out[0][i] = ldexp(nearbyint(ldexp(x, 8 - e)), e - 8);
-    }
+    for (int64_t i = 0; i < n; i++) r->out[0][i] = bfloat16_ref(r->in[0][i]);
 }
 
 /* What lies half way between two: down to the even, up to the even; just above and below; negative; small. */

@@ -550,18 +550,22 @@ typedef struct conv_case {
     bool    fused;
 } conv_case;
 
-static void conv_pool_once(const conv_case *c, bool train, bool peek)
+/* The filter is fed: a constant would be rounded before. */
+static void conv_pool_once(const conv_case *c, bool train, bool peek, bool mixed)
 {
     nn_test      t = nn_begin(1);
     est_node     x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, c->height, c->width, c->in)), wrt[2], y, act;
     est_node     fetches[4];
-    est_tensor  *image = noise(EST_SHAPE(c->batch, c->height, c->width, c->in), 1);
+    est_shape    filter  = EST_SHAPE(c->kernel, c->kernel, c->in, c->out);
+    est_tensor  *feeds[] = { noise(EST_SHAPE(c->batch, c->height, c->width, c->in), 1), noise(filter, 2) };
     est_gradient g[2];
     int          n = 0;
 
-    wrt[0]       = noise_const(t.graph, EST_SHAPE(c->kernel, c->kernel, c->in, c->out), 2);
+    wrt[0]       = est_placeholder(t.graph, "filter", EST_F32, filter);
     wrt[1]       = noise_const(t.graph, EST_SHAPE(c->out), 3);
-    act          = est_relu(est_bias_add(est_conv2d(x, wrt[0], 1, 1, EST_VALID), wrt[1]));
+    y            = mixed ? est_conv2d(est_round_bfloat16(x), est_round_bfloat16(wrt[0]), 1, 1, EST_VALID)
+                         : est_conv2d(x, wrt[0], 1, 1, EST_VALID);
+    act          = est_relu(est_bias_add(y, wrt[1]));
     y            = est_max_pool(act, 2, 2, 2, 2, EST_VALID);
     fetches[n++] = y;
     if (peek) fetches[n++] = act;
@@ -570,11 +574,13 @@ static void conv_pool_once(const conv_case *c, bool train, bool peek)
         fetches[n++] = g[0].values;
         fetches[n++] = g[1].values;
     }
-    both b = run_both(t.graph, EST_NODES(x), (const est_tensor *[]){ image }, (est_nodes){ fetches, n }, 2e-5);
+    both b = run_both(t.graph, EST_NODES(x, wrt[0]), (const est_tensor *const *)feeds, (est_nodes){ fetches, n }, 2e-5);
     assert_int_equal(count_ops(b.step, "EstConvPool"), c->fused && !peek);
     assert_int_equal(count_ops(b.step, "EstConvPoolGrad"), c->fused && !peek && train);
+    assert_int_equal(count_ops(b.step, "EstRoundBfloat16"), !mixed || (c->fused && !peek) ? 0 : train ? 3 : 2);
     end_both(&b);
-    est_tensor_free(image);
+    est_tensor_free(feeds[0]);
+    est_tensor_free(feeds[1]);
     nn_end(&t);
 }
 
@@ -587,10 +593,7 @@ TEST(convolutions_with_pooling)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        conv_pool_once(&cases[i], false, false);
-        conv_pool_once(&cases[i], true, false);
-        conv_pool_once(&cases[i], false, true);
-        conv_pool_once(&cases[i], true, true);
+        for (int how = 0; how < 8; how++) conv_pool_once(&cases[i], (how & 1) != 0, (how & 2) != 0, (how & 4) != 0);
     }
 }
 
