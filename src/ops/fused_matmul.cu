@@ -3,13 +3,14 @@
  * EstMatMulBias, EstMatMulReluGrad, EstMatMulReluBiasGrad and EstMatMulBfloat16 on a GPU (cuda/gemm.cuh). */
 #include "cuda/gemm.cuh"
 
-enum { TRANS_A, TRANS_B, RELU, BFLOAT16 }; /* in param[], as fused_matmul.c has them */
+enum { TRANS_A, TRANS_B, RELU }; /* in param[], as fused_matmul.c has them */
 
 static est_product product_of(const est_call *c)
 {
     est_product p = est_product_of(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0);
 
-    p.bfloat16 = c->param[BFLOAT16].i != 0;
+    p.bfloat16 = c->in[0]->dtype == EST_U8;
+    if (p.bfloat16 && !p.trans_a) p.k /= 2; /* bytes */
     return p;
 }
 
@@ -41,8 +42,7 @@ EST_DEFINE_LAUNCHER(matmul_relu_bias_grad)
 
 EST_DEFINE_LAUNCHER(matmul_bfloat16)
 {
-    est_product p = est_product_of(c, c->param[TRANS_A].i != 0, c->param[TRANS_B].i != 0);
+    est_product p = product_of(c);
 
-    p.bfloat16 = true;
     return est_product_launch(c, &p);
 }

@@ -67,12 +67,40 @@ const est_op est_op_round_bfloat16 = {
 
 /* --- stored in two bytes ------------------------------------------------------------------------------------------ */
 
-/* Made only by runtime/fuse_bfloat16.c, for products that read it so, on GPUs alone: the numbers, two bytes each, are
- * in the first half of the memory of y. */
+/* y holds the two bytes of each number, lower first, as products on GPUs read them. Made only for those, by
+ * runtime/fuse_bfloat16.c. */
+static est_status pack_infer(est_infer *c)
+{
+    est_shape y = c->in[0];
+
+    if (y.rank == 0) return est_fail(EST_INVALID_ARGUMENT, "a scalar has no rows of bytes");
+    if (y.rank > 0 && y.dim[y.rank - 1] > 0) y.dim[y.rank - 1] *= 2;
+    c->out[0] = y;
+    return EST_OK;
+}
+
+static void pack_range(void *arg, int64_t begin, int64_t end, int64_t block)
+{
+    const est_call *c = arg;
+    const float    *x = c->in[0]->data;
+    uint16_t       *y = c->out[0].data;
+
+    (void)block;
+    EST_INDEPENDENT
+    for (int64_t i = begin; i < end; i++) y[i] = est_bfloat16_bits(x[i]);
+}
+
+static est_status pack_cpu(est_call *c)
+{
+    est_parallel_for(c->pool, c->in[0]->count, 64, 0.2, pack_range, c);
+    return EST_OK;
+}
+
 const est_op est_op_pack_bfloat16 = {
     .name      = "EstPackBfloat16",
-    .signature = "x: float32 -> y: float32",
-    .infer     = est_infer_same_as_input,
+    .signature = "x: float32 -> y: uint8",
+    .infer     = pack_infer,
+    .cpu       = EST_KERNELS({ .run = pack_cpu }),
     .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(pack_bfloat16) }),
     .planned   = true,
 };

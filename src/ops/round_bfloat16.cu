@@ -52,7 +52,7 @@ static int launch_packs(const est_call *c, const pack_call *calls, int n)
 
 EST_DEFINE_LAUNCHER(pack_bfloat16)
 {
-    pack_call p = { est_data<float>(c->in[0]), est_data<uint16_t>(&c->out[0]), c->out[0].count, false };
+    pack_call p = { est_data<float>(c->in[0]), est_data<uint16_t>(&c->out[0]), c->in[0]->count, false };
 
     p.aligned = est_aligned(p.x) && est_aligned(p.y);
     return est_batch_add(c, launch_packs, p);

@@ -96,13 +96,12 @@ static bool replace_product(est_fuser *f, const layer *l, const est_node_def *pr
     est_node      in[] = { l->packed[place_of(l->rounded, l->n_rounded, product->in[0].node)],
                            l->packed[place_of(l->rounded, l->n_rounded, product->in[1].node)],
                       product->n_in > 2 ? est_fuse_edge(f, product->in[2]) : EST_NO_NODE };
-    est_attr      attr[4];
+    est_attr      attr[3];
     int32_t       n_attr = 0;
     est_node      fresh;
 
     attr[n_attr++] = est_fuse_copy_bool(product, "transpose_a");
     attr[n_attr++] = est_fuse_copy_bool(product, "transpose_b");
-    if (op != &est_op_matmul_bfloat16) attr[n_attr++] = est_attr_bool("bfloat16", true);
     if (op == &est_op_matmul_bias) attr[n_attr++] = est_fuse_copy_bool(product, "relu");
     fresh = est_build(f->g, op, (est_nodes){ in, product->n_in }, (est_attrs){ attr, n_attr });
     if (!est_fuse_stand_in(f, fresh, 0, product)) return false;

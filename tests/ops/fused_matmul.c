@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Fused matrix products against plain loops. */
+#include "support/bfloat16_ref.h"
 #include "support/op_check.h"
+
+static bool is_packed(const est_ref *r)
+{
+    return est_node_type(r->node, "T") == EST_U8;
+}
+
+static double element(const est_ref *r, int input, int64_t row, int64_t column)
+{
+    int64_t columns = r->in_shape[input].dim[1];
+
+    if (!is_packed(r)) return r->in[input][row * columns + column];
+    return bfloat16_of_bytes(r->in[input][row * columns + 2 * column], r->in[input][row * columns + 2 * column + 1]);
+}
 
 static double product(const est_ref *r, int64_t i, int64_t j)
 {
     bool    ta = est_node_bool(r->node, "transpose_a"), tb = est_node_bool(r->node, "transpose_b");
-    int64_t k   = r->in_shape[0].dim[ta ? 0 : 1];
+    int64_t k   = ta ? r->in_shape[0].dim[0] : r->in_shape[0].dim[1] / (is_packed(r) ? 2 : 1);
     double  sum = 0;
 
-    for (int64_t l = 0; l < k; l++) {
-        sum += r->in[0][ta ? l * r->in_shape[0].dim[1] + i : i * k + l] *
-               r->in[1][tb ? j * k + l : l * r->in_shape[1].dim[1] + j];
-    }
+    for (int64_t l = 0; l < k; l++)
+        sum += element(r, 0, ta ? l : i, ta ? i : l) * element(r, 1, tb ? j : l, tb ? l : j);
     return sum;
+}
+
+static void plain_ref(est_ref *r)
+{
+    int64_t m = r->out_shape[0].dim[0], n = r->out_shape[0].dim[1];
+
+    for (int64_t i = 0; i < m * n; i++) r->out[0][i] = product(r, i / n, i % n);
 }
 
 static void bias_ref(est_ref *r)
@@ -49,12 +68,36 @@ static void relu_bias_grad_ref(est_ref *r)
 #define SUMS(...)                                                                                                      \
     .op = "EstMatMulReluBiasGrad", .lo = -1, .hi = 1, .tol = 1e-4, .ref = relu_bias_grad_ref,                          \
     .attrs = EST_ATTRS(__VA_ARGS__)
+#define PLAIN(...)                                                                                                     \
+    .op = "EstMatMulBfloat16", .lo = -1, .hi = 1, .tol = 2e-5, .ref = plain_ref, .attrs = EST_ATTRS(__VA_ARGS__)
+/* Rows of numbers of two bytes each. */
+#define PACKED(rows, columns)                                                                                          \
+    {                                                                                                                  \
+        .shape = EST_SHAPE(rows, 2 * (columns)), .dtype = EST_U8, .values = packed                                     \
+    }
 #define RELU(v)    est_attr_bool("relu", v)
 #define TRANS_A(v) est_attr_bool("transpose_a", v)
 #define TRANS_B(v) est_attr_bool("transpose_b", v)
 
+/* The bytes of numbers between -1 and 1. */
+static double packed[2 * 256 * 300];
+
+static void make_packed(void)
+{
+    uint32_t seed = 1;
+
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i += 2) {
+        double x;
+
+        seed = seed * 1664525 + 1013904223;
+        x    = (double)(seed >> 8) / (1 << 23) - 1;
+        for (int which = 0; which < 2; which++) packed[i + (size_t)which] = bfloat16_byte(x, which);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    make_packed();
     const est_op_case cases[] = {
         { BIAS(RELU(false)), .in = { IN(3, 5), IN(5, 7), IN(7) } },
         { BIAS(RELU(true)), .in = { IN(3, 5), IN(5, 7), IN(7) } },
@@ -93,6 +136,17 @@ int main(int argc, char **argv)
         { SUMS(TRANS_B(true)), .in = { IN(0, 5), IN(7, 5), IN(0, 7) } },
         { SUMS(TRANS_B(true)), .in = { IN(4, 0), IN(7, 0), IN(4, 7) } },
         { SUMS(TRANS_B(true)), .in = { IN(3, 20), IN(0, 20), IN(3, 0) } },
+        { PLAIN(TRANS_A(false)), .in = { PACKED(5, 37), PACKED(37, 40) } },
+        { PLAIN(TRANS_A(true)), .in = { PACKED(37, 24), PACKED(37, 40) } },
+        { PLAIN(TRANS_B(true)), .in = { PACKED(128, 256), PACKED(300, 256) } },
+        { PLAIN(TRANS_A(true)), .in = { PACKED(0, 24), PACKED(0, 40) } }, /* zeros */
+        { PLAIN(TRANS_A(false)), .in = { PACKED(0, 24), PACKED(24, 40) } },
+        { BIAS(RELU(true)), .in = { PACKED(65, 130), PACKED(130, 36), IN(36) } },
+        { BIAS(RELU(false), TRANS_B(true)), .in = { PACKED(17, 33), PACKED(40, 33), IN(40) } },
+        { MASK(TRANS_B(true)), .in = { PACKED(65, 31), PACKED(90, 31), IN(65, 90) } },
+        { MASK(TRANS_A(true)), .in = { PACKED(40, 24), PACKED(40, 20), IN(24, 20) } },
+        { SUMS(TRANS_B(true)), .in = { PACKED(150, 17), PACKED(132, 17), IN(150, 132) } },
+        { SUMS(TRANS_B(false)), .in = { PACKED(52, 18), PACKED(18, 30), IN(52, 30) } },
     };
 
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 — EstRoundBfloat16. */
+/* SPDX-License-Identifier: Apache-2.0 — EstRoundBfloat16 and EstPackBfloat16. */
 #include "support/bfloat16_ref.h"
 #include "support/op_check.h"
 
@@ -7,6 +7,13 @@ static void reference(est_ref *r)
     int64_t n = est_shape_count(&r->out_shape[0]);
 
     for (int64_t i = 0; i < n; i++) r->out[0][i] = bfloat16_ref(r->in[0][i]);
+}
+
+static void bytes(est_ref *r)
+{
+    int64_t n = est_shape_count(&r->out_shape[0]);
+
+    for (int64_t i = 0; i < n; i++) r->out[0][i] = bfloat16_byte(r->in[0][i / 2], (int)(i % 2));
 }
 
 /* What lies half way between two: down to the even, up to the even; just above and below; negative; small. */
@@ -30,6 +37,12 @@ static const est_op_case cases[] = {
     { "EstRoundBfloat16", { IN(3, 5, 2) }, .lo = -1e-20, .hi = 1e-20, .no_grad = true, .ref = reference },
     { "EstRoundBfloat16", { { .shape = EST_SHAPE(12), .values = ties } }, .no_grad = true, .ref = reference },
     { "EstRoundBfloat16", { IN(0, 4) }, .ref = reference },
+    { "EstPackBfloat16", { IN(7, 33) }, .lo = -4, .hi = 4, .ref = bytes },
+    { "EstPackBfloat16", { IN(5, 1024) }, .lo = -1e-20, .hi = 1e20, .ref = bytes },
+    { "EstPackBfloat16", { { .shape = EST_SHAPE(12), .values = ties } }, .ref = bytes },
+    { "EstPackBfloat16", { IN(4, 0) }, .ref = bytes },
+    { "EstPackBfloat16", { IN(0, 4) }, .ref = bytes },
+    { "EstPackBfloat16", { { .shape = EST_SHAPE_SCALAR } }, .fails = EST_INVALID_ARGUMENT, .says = "scalar" },
 };
 
 EST_OP_CHECK_MAIN(cases)
