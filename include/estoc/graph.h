@@ -172,6 +172,18 @@ typedef struct est_gradient {
  * handle (est_variable). Errors poison the graph. */
 EST_API void est_gradients(est_node y, est_nodes wrt, est_gradient *out);
 
+/* The same for several y at once, to each of which dy[i] is the gradient; ones where dy is shorter or EST_NO_NODE. */
+EST_API void est_gradients_from(est_nodes y, est_nodes dy, est_nodes wrt, est_gradient *out);
+
+/* Builds gradients in place of those that est_gradients finds: dy are those towards each y, zeros where there is none;
+ * dx[i], zeroed before, is set for every x that has one. */
+typedef est_status (*est_gradient_fn)(est_nodes dy, est_gradient *dx, void *user);
+
+/* Puts nodes with the values of y in out[y.n], whose gradients towards x are what `fn` builds, whatever led from x to y
+ * (tf.custom_gradient); towards anything else they are 0. A variable is named by its handle. `fn` runs in each
+ * est_gradients that comes by; `user` is borrowed until the graph is freed. Errors poison the graph. */
+EST_API void est_custom_gradient(est_nodes y, est_nodes x, est_gradient_fn fn, void *user, est_node *out);
+
 /* Sets the source line that errors of the next builder calls of this thread name, until it is called again or a graph
  * is created; <estoc/locate.h> calls it for you. `file` is borrowed until then; NULL: none. */
 EST_API void est_here(const char *file, int line);

@@ -21,9 +21,10 @@ ALONE = ("regularizers_in_replicas", "types_of_strategies")
 
 def all_cases():
     import cases
+    import keras_cases
     import operations
     import programs
-    found = {**cases.CASES, **operations.CASES}
+    found = {**cases.CASES, **operations.CASES, **keras_cases.CASES}
     found.update({f"v1.{program.__name__}": lambda tf, run=program: programs.as_json(run(tf))
                   for program in programs.PROGRAMS})
     return found

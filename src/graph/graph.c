@@ -101,6 +101,17 @@ void est_graph_keep(est_graph *graph, void (*release)(void *user), void *user)
     graph->kept = k;
 }
 
+void est_graph_add_own_gradient(est_graph *graph, est_own_gradient *own)
+{
+    own->next            = graph->own_gradients;
+    graph->own_gradients = own;
+}
+
+const est_own_gradient *est_graph_own_gradients(const est_graph *graph)
+{
+    return graph->own_gradients;
+}
+
 uint64_t est_graph_version(const est_graph *graph)
 {
     return graph->version;

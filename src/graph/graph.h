@@ -227,6 +227,19 @@ uint64_t est_graph_next_seed(est_graph *graph);
 void     est_graph_set_initializer(est_graph *graph, int32_t variable, est_node assign);
 est_node est_graph_initializer(const est_graph *graph, int32_t variable);
 
+/* Nodes first .. first + n_y - 1, each a copy of something, whose gradients a function of the program builds
+ * (est_custom_gradient). */
+typedef struct est_own_gradient {
+    struct est_own_gradient *next; /* an older one */
+    int32_t                  first, n_y, n_x;
+    est_edge                *x;
+    est_gradient_fn          fn;
+    void                    *user;
+} est_own_gradient;
+
+void                    est_graph_add_own_gradient(est_graph *graph, est_own_gradient *own); /* in its arena */
+const est_own_gradient *est_graph_own_gradients(const est_graph *graph);
+
 /* Lists of nodes kept on the graph by name ("trainable_variables", "update_ops", ...). A list that was never added to
  * is empty. The span is borrowed until the next est_graph_collect(). */
 void      est_graph_collect(est_graph *graph, const char *collection, est_node node);

@@ -65,6 +65,7 @@ struct est_graph {
     int               reuse_missing; /* builds that began without memory */
     bool              reuse_is_new;
     kept_object      *kept; /* what est_graph_free releases */
+    est_own_gradient *own_gradients;
 
     est_error error; /* status EST_OK until poisoned */
 };

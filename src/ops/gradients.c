@@ -4,7 +4,10 @@
  *
  * Nodes are visited from y backwards in id order, which is a reverse topological order. Each node's gradient function
  * maps the gradients of its outputs to those of its inputs. Several contributions to one tensor are added (AddN),
- * sparse ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited. */
+ * sparse ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited.
+ *
+ * Where a function of the program builds gradients (est_custom_gradient), the walk goes on at its x, whatever led to
+ * the copies. Those of one call follow each other: all have been visited at the first of them. */
 #include <string.h>
 
 #include "base/argument.h"
@@ -22,20 +25,46 @@ typedef struct walk {
     int32_t    last;  /* nodes after y are ignored */
     bool      *leads; /* per node: it lies on a path from wrt */
     flow    ***flows; /* per node, per output */
+
+    const est_own_gradient **own; /* per node: what it is a copy for, or NULL */
 } walk;
+
+static est_status mark_own(walk *w)
+{
+    w->own = est_arena_alloc(w->arena, sizeof(est_own_gradient *) * (size_t)(w->last + 1));
+    if (w->own == NULL) return est_no_memory();
+    for (const est_own_gradient *o = est_graph_own_gradients(w->g); o != NULL; o = o->next) {
+        for (int32_t i = o->first; i < o->first + o->n_y && i <= w->last; i++) w->own[i] = o;
+    }
+    return EST_OK;
+}
+
+/* Whether something that the gradient of a node goes on to lies on a path from wrt. */
+static bool is_led_to(const walk *w, const est_node_def *def)
+{
+    const est_own_gradient *own = w->own[def->id];
+    const est_edge         *in  = own != NULL ? own->x : def->in;
+    int32_t                 n   = own != NULL ? own->n_x : def->n_in;
+
+    for (int32_t i = 0; i < n; i++) {
+        if (w->leads[in[i].node]) return true;
+    }
+    return false;
+}
 
 static est_status mark_paths(walk *w, const est_node *wrt, int n)
 {
     w->leads = est_arena_alloc(w->arena, sizeof *w->leads * (size_t)(w->last + 1));
     w->flows = est_arena_alloc(w->arena, sizeof *w->flows * (size_t)(w->last + 1));
     if (w->leads == NULL || w->flows == NULL) return est_no_memory();
+    EST_TRY(mark_own(w));
     for (int i = 0; i < n; i++) {
         if (wrt[i].graph == w->g && wrt[i].id >= 0 && wrt[i].id <= w->last) w->leads[wrt[i].id] = true;
     }
     for (int32_t id = 0; id <= w->last; id++) {
         const est_node_def *def = est_graph_node(w->g, id);
-        for (int32_t i = 0; i < def->n_in && !w->leads[id]; i++) w->leads[id] = w->leads[def->in[i].node];
-        w->flows[id] = est_arena_alloc(w->arena, sizeof **w->flows * (size_t)(def->n_out + 1));
+        w->leads[id]            = w->leads[id] || is_led_to(w, def);
+        w->flows[id]            = est_arena_alloc(w->arena, sizeof **w->flows * (size_t)(def->n_out + 1));
         if (w->flows[id] == NULL) return est_no_memory();
     }
     return EST_OK;
@@ -128,44 +157,103 @@ static void step_back(walk *w, int32_t id)
     }
 }
 
-static est_status differentiate(walk *w, est_node y, const est_node *wrt, int n, est_gradient *out)
+/* The gradients of all copies are complete at the first of them. */
+static void step_back_own(walk *w, int32_t id)
 {
+    const est_own_gradient *own = w->own[id];
+    est_node               *dy  = est_arena_alloc(w->arena, sizeof *dy * (size_t)own->n_y);
+    est_gradient           *dx  = est_arena_alloc(w->arena, sizeof *dx * (size_t)(own->n_x + 1));
+    bool                    any = false;
+    est_status              status;
+
+    if (id != own->first || !is_led_to(w, est_graph_node(w->g, id))) return;
+    if (dy == NULL || dx == NULL) {
+        (void)est_graph_poison(w->g, est_no_memory());
+        return;
+    }
+    for (int32_t i = 0; i < own->n_y; i++) {
+        if (id + i <= w->last) dy[i] = collect(w, id + i, 0, false).values;
+        any = any || dy[i].graph != NULL;
+    }
+    if (!any) return;
+    for (int32_t i = 0; i < own->n_y; i++) {
+        if (dy[i].graph == NULL) dy[i] = est_zeros_like((est_node){ w->g, id + i, 0 });
+    }
+    status = own->fn((est_nodes){ dy, own->n_y }, dx, own->user);
+    if (status != EST_OK) (void)est_graph_poison(w->g, status);
+    for (int32_t i = 0; i < own->n_x && status == EST_OK; i++) {
+        if (dx[i].values.graph != NULL && w->leads[own->x[i].node]) add_flow(w, own->x[i], dx[i]);
+    }
+}
+
+static est_status check_target(const est_graph *g, est_node y)
+{
+    if (y.graph != g || est_def(y) == NULL) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_gradients: the targets are not nodes of one graph");
+    }
+    if (est_node_dtype(y) != EST_F32 && est_node_dtype(y) != EST_F64) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_gradients: '%s' is %s; only float32 and float64 have gradients",
+                        est_node_name(y), est_dtype_name(est_node_dtype(y)));
+    }
+    return EST_OK;
+}
+
+/* Gives the walk its beginning: the gradients dy of y, where they are given, else ones. */
+static est_status begin(walk *w, est_nodes y, est_nodes dy, const est_node *wrt, int n)
+{
+    for (int i = 0; i < y.n; i++) {
+        EST_TRY(check_target(w->g, y.data[i]));
+        if (y.data[i].id > w->last) w->last = y.data[i].id;
+    }
     EST_TRY(mark_paths(w, wrt, n));
-    add_flow(w, (est_edge){ y.id, y.output }, (est_gradient){ .values = est_ones_like(y) });
+    for (int i = 0; i < y.n; i++) {
+        est_node one = i < dy.n && dy.data[i].graph != NULL ? dy.data[i] : est_ones_like(y.data[i]);
+        add_flow(w, (est_edge){ y.data[i].id, y.data[i].output }, (est_gradient){ .values = one });
+    }
+    return EST_OK;
+}
+
+static est_status differentiate(walk *w, const est_node *wrt, int n, est_gradient *out)
+{
     for (int32_t id = w->last; id >= 0 && !est_graph_poisoned(w->g); id--) {
-        if (w->leads[id]) step_back(w, id);
+        if (!w->leads[id]) continue;
+        if (w->own[id] != NULL) {
+            step_back_own(w, id);
+        } else {
+            step_back(w, id);
+        }
     }
     for (int i = 0; i < n && !est_graph_poisoned(w->g); i++) {
         if (wrt[i].graph != w->g || wrt[i].id < 0) {
-            return est_fail(EST_INVALID_ARGUMENT, "est_gradients: wrt[%d] is not a node of the graph of '%s'", i,
-                            est_node_name(y));
+            return est_fail(EST_INVALID_ARGUMENT, "est_gradients: wrt[%d] is not a node of the graph of the target", i);
         }
         if (wrt[i].id <= w->last) out[i] = collect(w, wrt[i].id, wrt[i].output, true);
     }
     return EST_OK;
 }
 
-void est_gradients(est_node y, est_nodes wrt, est_gradient *out)
+void est_gradients_from(est_nodes y, est_nodes dy, est_nodes wrt, est_gradient *out)
 {
-    walk       w = { .g = y.graph, .last = y.id };
+    est_graph *g = EST_LIST_OK(y) && y.n > 0 ? y.data[0].graph : NULL;
+    walk       w = { .g = g };
     est_status status;
 
-    if (!EST_LIST_OK(wrt) || (wrt.n > 0 && out == NULL)) {
-        (void)est_graph_poison(y.graph,
-                               est_fail(EST_INVALID_ARGUMENT, "est_gradients: %d gradients, wrt %s, out %s", wrt.n,
-                                        wrt.data != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
+    if (!EST_LIST_OK(dy) || !EST_LIST_OK(wrt) || (wrt.n > 0 && out == NULL)) {
+        (void)est_graph_poison(g, est_fail(EST_INVALID_ARGUMENT, "est_gradients: %d gradients, wrt %s, out %s", wrt.n,
+                                           wrt.data != NULL ? "given" : "NULL", out != NULL ? "given" : "NULL"));
         return;
     }
     memset(out, 0, sizeof *out * (size_t)wrt.n);
-    if (est_def(y) == NULL || est_graph_poisoned(y.graph)) return;
+    if (g == NULL || est_graph_poisoned(g)) return;
     w.arena = est_arena_create();
-    status  = w.arena != NULL ? EST_OK : est_no_memory();
-    if (status == EST_OK && est_node_dtype(y) != EST_F32 && est_node_dtype(y) != EST_F64) {
-        status = est_fail(EST_INVALID_ARGUMENT, "est_gradients: '%s' is %s; only float32 and float64 have gradients",
-                          est_node_name(y), est_dtype_name(est_node_dtype(y)));
-    }
-    if (status == EST_OK) status = differentiate(&w, y, wrt.data, wrt.n, out);
-    if (status != EST_OK) (void)est_graph_poison(y.graph, status);
+    status  = w.arena != NULL ? begin(&w, y, dy, wrt.data, wrt.n) : est_no_memory();
+    if (status == EST_OK) status = differentiate(&w, wrt.data, wrt.n, out);
+    if (status != EST_OK) (void)est_graph_poison(g, status);
     est_arena_free(w.arena);
-    if (est_graph_poisoned(y.graph)) memset(out, 0, sizeof *out * (size_t)wrt.n);
+    if (est_graph_poisoned(g)) memset(out, 0, sizeof *out * (size_t)wrt.n);
+}
+
+void est_gradients(est_node y, est_nodes wrt, est_gradient *out)
+{
+    est_gradients_from((est_nodes){ &y, 1 }, EST_NO_NODES, wrt, out);
 }

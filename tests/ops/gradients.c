@@ -320,3 +320,126 @@ TEST(asking_twice_gives_the_same)
     EXPECT(&t, est_sub(a, b), 0, 0);
     nn_end(&t);
 }
+
+/* --- gradients of the program's own ------------------------------------------------------------------------------- */
+
+/* dx[0] = dy[0] * 10, dx[1] = dy[1] * 100, whatever y was computed from. */
+static est_status tens(est_nodes dy, est_gradient *dx, void *user)
+{
+    int *calls = user;
+
+    (*calls)++;
+    dx[0].values = est_scale(dy.data[0], 10);
+    if (dy.n > 1) dx[1].values = est_scale(dy.data[1], 100);
+    return EST_OK;
+}
+
+TEST(a_function_builds_gradients_in_place_of_those_of_operations)
+{
+    int      calls = 0;
+    nn_test  t     = nn_begin(1);
+    est_node x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), y = est_square(x), out;
+
+    est_custom_gradient(EST_NODES(y), EST_NODES(x), tens, &calls, &out);
+    est_node sum = est_sum(est_mul(out, x)); /* d = out + 10 x */
+    EXPECT(&t, out, 1, 4);
+    EXPECT(&t, gradient(sum, x).values, 11, 24);
+    assert_int_equal(calls, 1);
+    EXPECT(&t, gradient(sum, out).values, 1, 2);
+    assert_int_equal(calls, 1);                 /* nothing of x was asked for */
+    assert_null(gradient(sum, y).values.graph); /* what lies between x and the copy */
+    nn_end(&t);
+}
+
+TEST(a_function_is_given_zeros_for_outputs_without_gradient)
+{
+    int      calls = 0;
+    nn_test  t     = nn_begin(1);
+    est_node x[2] = { nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), nn_const(t.graph, EST_SHAPE(1), NN_VALUES(3)) };
+    est_node out[2];
+
+    est_custom_gradient(EST_NODES(est_neg(x[0]), est_exp(x[1])), (est_nodes){ x, 2 }, tens, &calls, out);
+    est_gradient g[2];
+    est_gradients(est_sum(out[0]), (est_nodes){ x, 2 }, g); /* the walk begins between the two copies */
+    EXPECT(&t, g[0].values, 10, 10);
+    EXPECT(&t, g[1].values, 0);
+    assert_int_equal(calls, 1);
+    nn_end(&t);
+}
+
+/* The gradient is more graph: y = x^3 with dy/dx built as 3 x^2, whose own gradient is 6 x. */
+static est_status cube(est_nodes dy, est_gradient *dx, void *user)
+{
+    const est_node *x = user;
+
+    dx[0].values = est_mul(dy.data[0], est_scale(est_square(*x), 3));
+    return EST_OK;
+}
+
+TEST(gradients_that_a_function_builds_have_gradients)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), out;
+
+    est_custom_gradient(EST_NODES(est_mul(est_square(x), x)), EST_NODES(x), cube, &x, &out);
+    est_node first = gradient(est_sum(out), x).values;
+    EXPECT(&t, gradient(est_sum(first), x).values, 6, 12);
+    nn_end(&t);
+}
+
+static est_status fails(est_nodes dy, est_gradient *dx, void *user)
+{
+    (void)dy;
+    (void)dx;
+    (void)user;
+    return est_fail(EST_UNIMPLEMENTED, "no gradient today");
+}
+
+TEST(a_function_that_fails_poisons_the_graph)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2)), out;
+
+    est_custom_gradient(EST_NODES(est_neg(x)), EST_NODES(x), fails, NULL, &out);
+    (void)gradient(est_sum(out), x);
+    assert_int_equal(est_graph_status(t.graph), EST_UNIMPLEMENTED);
+    assert_non_null(strstr(est_error_message(), "no gradient today"));
+    nn_end(&t);
+
+    t = nn_begin(1);
+    x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2));
+    est_custom_gradient(EST_NODES(x), EST_NODES(x), NULL, NULL, &out);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    nn_end(&t);
+    t = nn_begin(1);
+    x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2));
+    est_custom_gradient(EST_NODES(x), EST_NODES(EST_NO_NODE), fails, NULL, &out);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    nn_end(&t);
+}
+
+/* --- several targets ---------------------------------------------------------------------------------------------- */
+
+TEST(targets_have_gradients_of_their_own)
+{
+    nn_test      t = nn_begin(1);
+    est_node     x = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 2));
+    est_node     a = est_square(x), b = est_mul(a, x); /* x^2, x^3 */
+    est_gradient g, h;
+
+    est_gradients_from(EST_NODES(a, b), EST_NODES(nn_const(t.graph, EST_SHAPE(2), NN_VALUES(10, 1))),
+                       (est_nodes){ &x, 1 }, &g);
+    EXPECT(&t, g.values, 23, 16); /* 10 * 2 + 3, 1 * 4 + 12 */
+    /* a gradient that is given is no constant: d(w 2x)/dw with w = x */
+    est_gradients_from(EST_NODES(a), EST_NODES(x), (est_nodes){ &x, 1 }, &g);
+    EXPECT(&t, g.values, 2, 8);
+    est_gradients_from(EST_NODES(g.values), EST_NO_NODES, (est_nodes){ &x, 1 }, &h);
+    EXPECT(&t, h.values, 4, 8);
+    nn_end(&t);
+
+    t = nn_begin(1);
+    x = nn_const(t.graph, EST_SHAPE(1), NN_VALUES(3));
+    est_gradients_from(EST_NODES(est_square(x), EST_NO_NODE), EST_NO_NODES, (est_nodes){ &x, 1 }, &g);
+    assert_int_equal(est_graph_status(t.graph), EST_INVALID_ARGUMENT);
+    nn_end(&t);
+}

@@ -13,7 +13,7 @@ HINTS: dict[str, str] = {
     **dict.fromkeys(("float16", "half", "bfloat16", "int8", "int16", "uint16", "uint32", "uint64", "complex64", "complex128",
                      "qint8"), _DTYPES),
     "signal": "numpy.fft, before the dataset; there are no complex numbers",
-    "custom_gradient": "tf.stop_gradient and operations that have gradients", "py_function": "estoc.Dataset.map calls a Python function for each element",
+    "py_function": "estoc.Dataset.map calls a Python function for each element",
     "import_meta_graph": "the function that built the graph, and Saver.restore of the checkpoint; "
                          "tf.saved_model.load reads a SavedModel, with its graph",
     "export_meta_graph": "tf.compat.v1.saved_model.simple_save, which writes graph and variables; Estimators write .meta "

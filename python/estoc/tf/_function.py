@@ -498,13 +498,17 @@ class IndexedSlices:
         return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
 
 
-def build_gradients(target: Node, sources: list) -> list:
-    """d(sum of target) / d(source) in a graph, for nodes and variables; None where there is none."""
+def build_gradients(targets: list, given: list | None, sources: list) -> list:
+    """d(sum of targets) / d(source) in a graph, for nodes and variables; None where there is none. `given` are gradients
+    towards the targets in place of ones."""
     here()
-    graph, keep = target.graph, Keep()
+    graph, keep = targets[0].graph, Keep()
     handles = [source._handle._c if isinstance(source, Variable) else source._c for source in sources]
     out = ffi.new("est_gradient[]", max(len(handles), 1))
-    lib.est_gradients(target._c, keep.span("est_nodes", "est_node", handles), out)
+    lib.est_gradients_from(keep.span("est_nodes", "est_node", [target._c for target in targets]),
+                           keep.span("est_nodes", "est_node", [ffi.new("est_node *")[0] if weight is None else weight._c
+                                                               for weight in given or ()]),
+                           keep.span("est_nodes", "est_node", handles), out)
     graph.check()
     found: list = []
     for i, source in enumerate(sources):
@@ -609,25 +613,35 @@ class GradientTape:
                 _logger.warning("The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
                                 "GradientTape.gradient, got tf.%s", target.dtype.name)
                 return [None] * len(sources)
-        total = _total(targets, given, graph)
-        if not isinstance(total, Node):
+        ends = [(target, None if given is None or given[i] is None else _towards(target, given[i]))
+                for i, target in enumerate(targets) if isinstance(target, Node)]
+        if not ends:
             return [None] * len(sources)
         known = [source for source in sources if isinstance(source, Node) or self._is_watched(source)]
         wanted = [source for source in known if isinstance(source, (Node, Variable))]
         for source in wanted:
             if isinstance(source, Variable) and source.graph is not graph:
                 raise OtherWorld(source._world)
-        found = iter(build_gradients(total, wanted))
+        found = iter(build_gradients([target for target, _ in ends], [weight for _, weight in ends], wanted))
         return [next(found) if any(source is item for item in wanted) else None for source in sources]
 
     # --- outside of traces ---
 
     def _at_once(self, targets: list, sources: list, given: list | None) -> list:
+        from ._custom_gradient import OwnGradient, backwards
+        if any(isinstance(record[0], OwnGradient) for record in self._records):
+            return backwards(self, targets, sources, given)
+        produced = {id(leaf) for record in self._records for leaf in _structure.flatten(record[4])}
+        watched = [source for source in sources if self._is_watched(source) or id(source) in produced]
+        found = iter(self._of_records(self._records, targets, watched, given))
+        return [next(found) if any(source is item for item in watched) else None for source in sources]
+
+    def _of_records(self, records: list, targets: list, watched: list, given: list | None) -> list:
+        """The gradients towards `watched` of what these calls have computed."""
         produced: dict[int, tuple] = {}
-        for number, record in enumerate(self._records):
+        for number, record in enumerate(records):
             for k, leaf in enumerate(_structure.flatten(record[4])):
                 produced[id(leaf)] = (number, k)
-        watched = [source for source in sources if self._is_watched(source) or id(source) in produced]
         leaves: list = []
         places: dict[int, int] = {}
 
@@ -651,23 +665,22 @@ class GradientTape:
         for source in watched:
             if type(source) is Tensor:
                 reference(source)
-        keys = [(record[0], _structure.key_of((record[1], record[2]), reference)) for record in self._records]
+        keys = [(record[0], _structure.key_of((record[1], record[2]), reference)) for record in records]
         key = (tuple(keys), tuple(reference(target) for target in targets),
-               tuple(reference(source) for source in watched), None if given is None else len(given))
-        weights = [] if given is None else [as_array(unwrap(item)) for item in given]
+               tuple(reference(source) for source in watched),
+               None if given is None else tuple(weight is not None for weight in given))
+        weights = [as_array(unwrap(item)) for item in given or () if item is not None]
         cached = _gradient_steps.get(key)
         if cached is None:
-            cached = _gradient_steps[key] = _GradientStep(self._records, targets, watched, places, produced,
-                                                          given is not None)
+            cached = _gradient_steps[key] = _GradientStep(records, targets, watched, places, produced, given)
             if len(_gradient_steps) > _GRADIENT_STEPS_MAX:
                 _gradient_steps.pop(next(iter(_gradient_steps)))
-        values = [as_array(unwrap(leaf)) for leaf in leaves]
-        results = cached(values, weights)
+        results = cached([as_array(unwrap(leaf)) for leaf in leaves], weights)
         for tape in tapes():
             if tape is not self and not any(cached._form):
-                tape.record(cached.replay, (leaves, given or []), {}, None, results)
-        found = iter(results)
-        return [next(found) if any(source is item for item in watched) else None for source in sources]
+                tape.record(cached.replay, (leaves, [item for item in given or () if item is not None]), {}, None,
+                            results)
+        return results
 
     def jacobian(self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE,
                  parallel_iterations: int | None = None, experimental_use_pfor: bool = True) -> Any:
@@ -730,13 +743,16 @@ def forget_gradients() -> None:
 class _GradientStep:
     """Recorded calls as a function that computes derivatives."""
 
-    def __init__(self, records: list, targets: list, watched: list, places: dict, produced: dict, weighted: bool):
+    def __init__(self, records: list, targets: list, watched: list, places: dict, produced: dict, given: list | None):
         # objects of the first recording, whose identity is the key; values of later ones are fed
         self._keep = (records, targets, watched)
         self._form: list = []
 
+        are_given = None if given is None else [weight is not None for weight in given]
+
         def replay(leaves: list, weights: list) -> Any:
             made: dict[int, Any] = {}
+            rest = iter(weights)
 
             def find(leaf: Any) -> Any:
                 if id(leaf) in made:
@@ -755,7 +771,7 @@ class _GradientStep:
             tape = GradientTape(persistent=True)
             tape.watch([find(source) for source in watched])
             found = tape.gradient([find(target) for target in targets], [find(source) for source in watched],
-                                  weights if weighted else None)
+                                  None if are_given is None else [next(rest) if one else None for one in are_given])
             self._form = [isinstance(item, IndexedSlices) for item in found]
             return [(item.values, item.indices) if isinstance(item, IndexedSlices) else item for item in found]
 
@@ -770,19 +786,10 @@ class _GradientStep:
                 for item, sparse, source in zip(found, self._form, self._sources)]
 
 
-def _total(targets: list, given: list | None, graph: Graph) -> Any:
+def _towards(target: Node, given: Any) -> Node:
+    """A gradient towards a target, which has its shape."""
     from .. import ops
-    nodes = []
-    for i, target in enumerate(targets):
-        if not isinstance(target, Node):
-            continue
-        if given is not None and given[i] is not None:
-            weight = as_node(unwrap(given[i]), graph, target.dtype)
-            target = ops.multiply(target, ops.stop_gradient(weight))
-        nodes.append(ops.reduce_sum(target) if target.shape != () or len(targets) > 1 else target)
-    if not nodes:
-        return None
-    total = nodes[0]
-    for node in nodes[1:]:
-        total = total + node
-    return total
+    weight = as_node(unwrap(given), target.graph, target.dtype)
+    same = weight.shape is not None and target.shape is not None and None not in weight.shape and \
+        tuple(weight.shape) == tuple(target.shape)
+    return weight if same else weight * ops.ones_like(target)

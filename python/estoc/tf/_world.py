@@ -23,6 +23,7 @@ from ..graph import Variable as _Handle
 from ..initializers import c_initializer
 
 _local = threading.local()
+watchers: list[list] = []  # each gets the variables that graphs read
 restorations: list = []  # checkpoints with values for variables that may not exist yet (_checkpoint.py)
 
 
@@ -508,6 +509,8 @@ class Variable:
 
     def _as_node(self, graph: Graph) -> Node:
         """A read in a graph, after what the trace has written so far."""
+        for watcher in watchers:
+            watcher.append(self)
         if graph is not self.graph:
             if graph.is_sketch:
                 return graph.placeholder(None, self._dtype, self._shape)
