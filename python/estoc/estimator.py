@@ -89,6 +89,10 @@ class EstimatorSpec:
     def check(self, config: RunConfig) -> None:
         """Raises where the config does not fit."""
 
+    def rewriter(self, graph: Graph) -> Callable[[str], None] | None:
+        """What gives the checkpoint of a prefix another form; None: it stays as the library has written it."""
+        return None
+
 
 @dataclasses.dataclass
 class PredictOutput:
@@ -156,6 +160,7 @@ class _Model:
         self.single = False  # predictions are one node
         self.heads: frozenset = frozenset()  # whose predictions are called (head, key), as TensorFlow has it
         self.graphs: list[list[Graph]] = []  # that calls under way have built
+        self.rewrite: Callable[[str], None] | None = None  # of the model that trains (EstimatorSpec.rewriter)
 
     def prediction_key(self, key: str) -> Any:
         head, _, rest = key.partition("/")
@@ -213,6 +218,17 @@ class _Model:
         return packed, _nest.pack(labels, [node(name, True) for name in names[n:]])
 
 
+class _Rewriting(SavingListener):
+    """Gives checkpoints the form that the model asks for, before listeners of the program see them."""
+
+    def __init__(self, estimator: "Estimator"):
+        self._own, self._model_dir = estimator._own, estimator.model_dir
+
+    def after_save(self, global_step: int) -> None:
+        if self._own.rewrite is not None:
+            self._own.rewrite(os.path.join(self._model_dir, f"model.ckpt-{global_step}"))
+
+
 def _close(graphs: list[Graph]) -> None:
     for graph in list(graphs):
         graph._close()
@@ -268,6 +284,7 @@ def _register(model: Any, own: _Model, spec: EstimatorSpec, graph: Graph) -> Non
             getattr(lib, "est_model_" + part.kind)(model, keep.string(part.tag), part.node._c, *most)
     if spec.mode == ModeKeys.TRAIN:
         lib.est_model_train_op(model, spec.train_op._c)
+        own.rewrite = spec.rewriter(graph)
     if spec.mode == ModeKeys.EVAL:
         _register_metrics(model, graph, spec.eval_metric_ops or {})
     if spec.mode == ModeKeys.PREDICT:
@@ -558,6 +575,10 @@ class Estimator:
         keep.append(handle)
         return {"input_fn": lib.py_on_input, "input_user": handle.pointer}
 
+    def _listeners(self, keep: Keep, listeners: Sequence[SavingListener] | None) -> Any:
+        own = [] if self._own.model_fn is None else [_Rewriting(self)]
+        return c_listeners(keep, own + list(listeners or ()))
+
     # --- running ---
 
     def train(self, input_fn: Callable, hooks: Sequence[Hook] | None = None, steps: int | None = None,
@@ -571,7 +592,8 @@ class Estimator:
             raise ValueError(f"Must specify max_steps > 0, given: {max_steps}")
         keep = Keep()
         options = keep.options("est_train_options", steps=steps, max_steps=max_steps, hooks=c_hooks(keep, hooks),
-                               saving_listeners=c_listeners(keep, saving_listeners), **self._input(input_fn, keep))
+                               saving_listeners=self._listeners(keep, saving_listeners),
+                               **self._input(input_fn, keep))
         with self._own.building():
             check_signals(lib.est_train(self._c, options))
         return self
@@ -715,7 +737,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec,
             raise TypeError(f"a {kind.__name__} is needed, given {type(value).__name__}")
     keep, out = Keep(), ffi.new("est_metrics **")
     train = keep.options("est_train_spec", max_steps=train_spec.max_steps, hooks=c_hooks(keep, train_spec.hooks),
-                         saving_listeners=c_listeners(keep, train_spec.saving_listeners),
+                         saving_listeners=estimator._listeners(keep, train_spec.saving_listeners),
                          **estimator._input(train_spec.input_fn, keep))
     calls: list[_Exporting] = []
     pointers = []

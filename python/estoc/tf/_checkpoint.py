@@ -18,7 +18,8 @@ import numpy as np
 from .. import checkpoint as _files
 from .._lib import Keep, check, lib, text
 from .._tensor import to_tensor
-from ..graph import Node
+from ..graph import Variable as InGraph
+from ..graph import default_graph
 from . import _world
 from ._world import Variable
 
@@ -45,7 +46,7 @@ def _is_iterator(value: Any) -> bool:
 def is_trackable(value: Any) -> bool:
     """Whether a checkpoint may hold something of it."""
     from .keras.optimizers import Optimizer
-    if isinstance(value, (Variable, Optimizer, Checkpoint, Part)) or _is_module(value) or _is_iterator(value):
+    if isinstance(value, (Variable, InGraph, Optimizer, Checkpoint, Part)) or _is_module(value) or _is_iterator(value):
         return True
     if hasattr(value, "_in_loop"):  # a legacy optimizer
         return True
@@ -74,7 +75,7 @@ def parts(value: Any) -> list[tuple[str, Any]]:
         return value._checkpoint_parts().children
     if isinstance(value, Layer):
         return value._checkpoint_parts()
-    if isinstance(value, Variable) or _is_iterator(value):
+    if isinstance(value, (Variable, InGraph)) or _is_iterator(value):
         return []
     return [(key, item) for key, item in vars(value).items() if is_trackable(item)]
 
@@ -123,7 +124,33 @@ class _Walk:
             yield self.numbers[id(variable)], name, self.numbers[id(slot)]
 
 
-def _value(value: Any) -> np.ndarray | None:
+def session_of(session: Any = None) -> Any:
+    """The session that has the values of a graph's variables: the one given, or the default one."""
+    from .compat.v1._session import get_default_session
+    session = session if session is not None else get_default_session()
+    if session is None:
+        raise ValueError("Variables of a graph have their values in a session: use `with session.as_default()`, or "
+                         "give the session")
+    return session
+
+
+def _of_session(variable: Any) -> np.ndarray:
+    return np.asarray(session_of()._read(variable))
+
+
+def _handle(value: Any) -> InGraph | None:
+    """The variable of a graph that a value is, or that stands for it in the graph of a model_fn."""
+    if not isinstance(value, Variable):
+        return value if isinstance(value, InGraph) else None
+    graph = default_graph()
+    twin = None if graph is None else (getattr(graph, "twins", None) or {}).get(id(value))
+    return (twin or value)._handle if twin is not None or value._world is None else None
+
+
+def _value(value: Any, read: Callable) -> np.ndarray | None:
+    handle = _handle(value)
+    if handle is not None:
+        return read(handle)
     if isinstance(value, Variable):
         return np.asarray(value.numpy())
     if _is_iterator(value):
@@ -131,7 +158,21 @@ def _value(value: Any) -> np.ndarray | None:
     return value.value if isinstance(value, Part) else None
 
 
-def write(root: Any, prefix: str, latest: bool) -> None:
+def rewrite(root: Any, graph: Any, prefix: str) -> None:
+    """Makes a checkpoint of a graph's variables by their names one of the objects below the root. What has no object
+    (the position of the input, numbers of optimizers) stays beside them, since the training goes on from it."""
+    reader, seen = _files.load_checkpoint(prefix), set()
+
+    def read(variable: Any) -> np.ndarray:
+        seen.add(text(lib.est_node_name(variable._c)))
+        return reader.get_tensor(text(lib.est_node_name(variable._c)))
+
+    with graph.as_default():
+        write(root, prefix, False, read, lambda: {name: reader.get_tensor(name) for name in reader if name not in seen})
+
+
+def write(root: Any, prefix: str, latest: bool, read: Callable = _of_session, rest: Callable = dict) -> None:
+    """`read` gives the values of variables of graphs; `rest` then gives tensors beside the objects, by name."""
     walk, keep, tensors, objects = _Walk(root), Keep(), [], []
     slots = {i: list(walk.slots(i)) for i in range(len(walk.objects))}
     for i, value in enumerate(walk.objects):
@@ -140,15 +181,21 @@ def write(root: Any, prefix: str, latest: bool) -> None:
         members = {"children": keep.new("est_saved_child[]", children) if children else None,
                    "n_children": len(children), "n_slots": len(rows),
                    "slots": keep.new("est_saved_slot[]", rows) if rows else None}
-        array = _value(value)
+        array = _value(value, read)
         if array is not None:
             tensor = to_tensor(array)
             key = keep.string(walk.paths[i] + (_POSITION_SUFFIX if _is_iterator(value) else _SUFFIX))
             keep.append(tensor)
             tensors.append({"name": key, "tensor": tensor})
             members["key"] = key
-            members["full_name"] = keep.string(getattr(value, "name", "Iterator").rsplit(":", 1)[0])
+            handle = _handle(value)
+            name = getattr(value, "name", "Iterator").rsplit(":", 1)[0]
+            members["full_name"] = keep.string(name if handle is None else text(lib.est_node_name(handle._c)))
         objects.append({key: member for key, member in members.items() if member is not None})
+    for name, array in rest().items():
+        tensor = to_tensor(array)
+        keep.append(tensor)
+        tensors.append({"name": keep.string(name), "tensor": tensor})
     check(lib.est_checkpoint_write(keep.string(prefix), keep.span("est_named_tensors", "est_named_tensor", tensors),
                                    keep.options("est_checkpoint_write_options", latest=latest,
                                                 objects=keep.span("est_saved_objects", "est_saved_object", objects))))
@@ -188,6 +235,7 @@ class Restoration:
         self.objects = [_Object(span.data[i]) for i in range(span.n)]
         self._given: dict[int, int] = {}  # number of an object -> id of the variable that has its value; 0: not its own
         self._kept: list = []  # those variables
+        self._of_sessions: list[tuple[InGraph, np.ndarray]] = []  # variables of graphs, and what a session gives them
         self.checkpoints: weakref.WeakSet = weakref.WeakSet()  # that were met below the root, with itself
         self._busy = False
 
@@ -256,20 +304,23 @@ class Restoration:
 
     def _give(self, number: int, value: Any) -> None:
         key = self.objects[number].key
-        if key is None or number in self._given or not (isinstance(value, (Variable, Part)) or _is_iterator(value)):
+        if key is None or number in self._given or not (isinstance(value, (Variable, InGraph, Part)) or _is_iterator(value)):
             return
         if isinstance(value, Part) and value.value is None:
             return
         if _is_iterator(value):
             value.restore_position(self._reader.get_tensor(key))
-        if isinstance(value, Variable):
+        if isinstance(value, (Variable, InGraph)):
             array = self._reader.get_tensor(key)
-            if value.is_state and array.size == np.prod(value.shape, dtype=int):
+            if isinstance(value, Variable) and value.is_state and array.size == np.prod(value.shape, dtype=int):
                 array = array.reshape(tuple(value.shape))  # Keras has vectors of one number
             if tuple(array.shape) != tuple(value.shape):
                 raise ValueError(f"Tensor's shape {tuple(array.shape)} is not compatible with supplied shape "
                                  f"{tuple(value.shape)}: {key} of {self.path} is for {value.name}")
-            value.assign(array)
+            if isinstance(value, InGraph):
+                self._of_sessions.append((value, array))
+            else:
+                value.assign(array)
         self._given[number] = id(value)
         self._kept.append(value)
 
@@ -285,7 +336,21 @@ class Restoration:
         if root is None:
             return []
         given = set(self._given.values())
-        return [value.name for value in _Walk(root).objects if isinstance(value, Variable) and id(value) not in given]
+        return [value.name for value in _Walk(root).objects
+                if isinstance(value, (Variable, InGraph)) and id(value) not in given]
+
+    def write(self, session: Any, initialize: bool) -> None:
+        """Gives variables of graphs what the checkpoint has for them, in a session, and others their initial values."""
+        given, root = {id(variable) for variable, _ in self._of_sessions}, self._root()
+        others = [value for value in ([] if root is None else _Walk(root).objects)
+                  if isinstance(value, InGraph) and id(value) not in given]
+        if not self._of_sessions and not (initialize and others):
+            return
+        session = session_of(session)
+        if initialize and others:
+            session.run([value.initializer for value in others])
+        for variable, array in self._of_sessions:
+            session._write(variable, array)
 
 
 def restored(root: Any, path: str) -> "_Status | None":
@@ -345,10 +410,26 @@ class _Status:
         return self
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Variables have their values already."""
+        """Gives variables of a graph their values in a session, initial ones if the checkpoint has none; others have
+        theirs already."""
+        if self._restoration is not None:
+            self._match().write(session, True)
+        elif self._kept is not None:
+            self._initialize(session)
+
+    def _initialize(self, session: Any) -> None:
+        """Nothing is restored: variables of a graph get their initial values."""
+        variables = [value for value in _Walk(self._kept).objects if isinstance(value, InGraph)]
+        if variables:
+            session_of(session).run([variable.initializer for variable in variables])
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Variables have their values already."""
+        """Gives variables of a graph their values in a session; others have theirs already."""
+        if self._restoration is not None:
+            self._match().write(session, False)
+        elif self._kept is not None:
+            raise AssertionError("No checkpoint specified, so no restore ops are available (save_path=None to "
+                                 "Saver.restore).")
 
 
 class _ByName(_Status):
@@ -357,15 +438,28 @@ class _ByName(_Status):
     def __init__(self, root: Any, path: str):
         super().__init__(None)
         reader = _files.load_checkpoint(path)
-        self._variables = [value for value in _Walk(root).objects if isinstance(value, Variable) and
+        self._variables = [value for value in _Walk(root).objects if isinstance(value, (Variable, InGraph)) and
                            value.name != "save_counter:0"]
+        self._reader = reader
         names = {value.name.rsplit(":", 1)[0]: value for value in self._variables}
         self._missing = [name for name in names if not reader.has_tensor(name)]
         self._unused = sorted(set(reader.get_variable_to_shape_map()) - set(names))
+        self._names = names
         for name, value in names.items():
-            if name not in self._missing:
+            if name not in self._missing and isinstance(value, Variable):
                 value.assign(reader.get_tensor(name))
         self._any = len(self._missing) < len(names)
+
+    def run_restore_ops(self, session: Any = None) -> None:
+        for name, value in self._names.items():
+            if name not in self._missing and isinstance(value, InGraph):
+                session_of(session)._write(value, self._reader.get_tensor(name))
+
+    def initialize_or_restore(self, session: Any = None) -> None:
+        others = [self._names[name] for name in self._missing if isinstance(self._names[name], InGraph)]
+        if others:
+            session_of(session).run([value.initializer for value in others])
+        self.run_restore_ops(session)
 
     def assert_consumed(self) -> "_ByName":
         if self._unused:
@@ -397,10 +491,6 @@ class Checkpoint:
             setattr(self, name, kwargs[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Node):
-            raise NotImplementedError(f"{name}: a tf.train.Checkpoint in a model_fn or a graph does not exist: "
-                                      "Estimators and tf.compat.v1.train.Saver save variables by their names, which "
-                                      "tf.train.load_checkpoint reads")
         if not is_trackable(value) and not isinstance(value, (list, tuple, dict)):
             raise ValueError(f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from "
                              f"`Trackable`), got {value!r}. If you believe this object should be trackable (i.e. it is "
@@ -422,11 +512,22 @@ class Checkpoint:
         return found
 
     @property
-    def save_counter(self) -> Variable:
-        """How often save was called."""
+    def save_counter(self) -> Any:
+        """How often save was called; in a graph a variable of it."""
         if self._counter is None:
             self.__dict__["_counter"] = Variable(np.int64(0), trainable=False, name="save_counter")
         return self._counter
+
+    def _count(self) -> int:
+        """Adds 1 to the counter; in a graph that of the default session."""
+        is_new = self._counter is None
+        counter = self.save_counter
+        if not isinstance(counter, InGraph):
+            return int(counter.assign_add(1))
+        session = session_of()
+        count = 1 if is_new else int(session._read(counter)) + 1
+        session._write(counter, count)
+        return count
 
     def write(self, file_prefix: str | os.PathLike, options: Any = None) -> str:
         """Writes a checkpoint of exactly this prefix."""
@@ -436,8 +537,7 @@ class Checkpoint:
 
     def save(self, file_prefix: str | os.PathLike, options: Any = None) -> str:
         """Writes the next checkpoint, "<prefix>-1" first, which its directory then names as the latest."""
-        counter = self.save_counter.assign_add(1)
-        prefix = f"{os.fspath(file_prefix)}-{int(counter)}"
+        prefix = f"{os.fspath(file_prefix)}-{self._count()}"
         write(self, prefix, False)
         keep = Keep()
         check(lib.est_checkpoint_mark(keep.string(os.path.dirname(prefix) or "."),
@@ -516,8 +616,8 @@ class CheckpointManager:
         if self._interval is not None and check_interval and self._last_step is not None and (
                 step < self._last_step + self._interval):
             return None
-        counter = self._checkpoint.save_counter.assign_add(1)
-        number = int(counter) if checkpoint_number is None else int(checkpoint_number)
+        count = self._checkpoint._count()
+        number = count if checkpoint_number is None else int(checkpoint_number)
         prefix = f"{self._prefix}-{number}"
         write(self._checkpoint, prefix, False)
         self._kept.pop(prefix, None)

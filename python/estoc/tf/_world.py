@@ -478,15 +478,16 @@ class Variable:
         return variable
 
     @classmethod
-    def _in(cls, world: World, value: Any, name: str) -> "Variable":
-        """A variable of a world that is not trained."""
+    def _in(cls, world: World | None, value: Any, name: str, graph: Graph | None = None) -> "Variable":
+        """A variable of a world, or of the graph of a model_fn, that is not trained."""
         keep, array = Keep(), as_array(value)
         number = as_dtype(array.dtype)
-        handle = lib.est_weight(world.graph._c, keep.string(name), c_shape(array.shape), keep.options(
+        graph = graph if world is None else world.graph
+        handle = lib.est_weight(graph._c, keep.string(name), c_shape(array.shape), keep.options(
             "est_weight_options", dtype=number.number, frozen=True,
             initializer=c_initializer(keep, lambda shape, dtype: array)))
-        world.graph.check()
-        variable = cls._of(world, world.graph, handle, False)
+        graph.check()
+        variable = cls._of(world, graph, handle, False)
         variable._shown = name + ":0"
         return variable
 

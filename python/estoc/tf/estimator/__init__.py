@@ -20,6 +20,7 @@ from ...heads import (BinaryClassHead, Head, LogisticRegressionHead, MultiClassH
                       MultiLabelHead, PoissonRegressionHead, RegressionHead)
 from ...io import FixedLenFeature as _FixedLenFeature
 from ...layers import ACTIVATIONS as _ACTIVATIONS
+from .. import _checkpoint
 from .._absent import error as _error
 from .._absent import module_getattr as _module_getattr
 from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener, FeedFnHook,  # noqa: F401
@@ -123,13 +124,24 @@ class EstimatorSpec(_estimator.EstimatorSpec):
         super().__init__(mode, predictions, loss, train_op, eval_metric_ops, export_outputs, training_hooks,
                          training_chief_hooks, evaluation_hooks, prediction_hooks)
 
-
     def check(self, config: _RunConfig) -> None:
         """Raises where the scaffold wants another number of checkpoints than the config."""
         saver = None if self.scaffold is None else self.scaffold.saver
+        if isinstance(saver, _checkpoint.Checkpoint):
+            if config.cluster_spec and self.mode == ModeKeys.TRAIN:
+                raise NotImplementedError("a tf.train.Checkpoint as the saver of a scaffold in a cluster; there "
+                                          "checkpoints have variables by their names")
+            return
         if saver is not None and self.mode == ModeKeys.TRAIN and saver._max != (config.keep_checkpoint_max or 0):
             raise NotImplementedError(f"the saver of the scaffold keeps {saver._max} checkpoints: say so in "
                                       f"RunConfig(keep_checkpoint_max={saver._max})")
+
+    def rewriter(self, graph: _Any) -> _Any:
+        """Writes checkpoints of the objects of a tf.train.Checkpoint, if that is the saver of the scaffold."""
+        saver = None if self.scaffold is None else self.scaffold.saver
+        if not isinstance(saver, _checkpoint.Checkpoint):
+            return None
+        return lambda prefix: _checkpoint.rewrite(saver, graph, prefix)
 
 
 class Estimator(_Estimator):

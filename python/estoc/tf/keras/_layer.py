@@ -1079,7 +1079,7 @@ class NativeLayer(Layer):
         """The variables, by what follows the name of the layer in theirs."""
         from .._checkpoint import Part
         top: dict[str, Any] = {}
-        for variable in self._in_graphs.get(self._world_now().graph, ()):
+        for variable in self._in_graphs.get(self._graph_now(), ()):
             *above, name = variable._shown.rsplit(":", 1)[0].split(f"{self._name}/", 1)[-1].split("/")
             place = top
             for part in above:

@@ -18,6 +18,7 @@ from ...._tensor import borrowed_array, take_tensor, to_array, to_tensor
 from ....checkpoint import latest_checkpoint
 from ....cluster import server_of
 from ....graph import Node, run_nodes
+from ..._checkpoint import Checkpoint
 from . import _graph
 from ._saver import Saver
 from ._session import BaseSession, Fetches, IteratorState, feeds_of, plain, target_of
@@ -460,10 +461,10 @@ class Scaffold:
                  saver: Any = None, copy_from_scaffold: Any = None, local_init_feed_dict: Any = None):
         _refuse(init_feed_dict=init_feed_dict, ready_op=ready_op, ready_for_local_init_op=ready_for_local_init_op,
                 local_init_feed_dict=local_init_feed_dict)
-        if saver is not None and not isinstance(saver, Saver):
-            raise NotImplementedError(f"saver={type(saver).__name__}: checkpoints have variables by their names, as "
-                                      "tf.compat.v1.train.Saver writes them")
-        if saver is not None and saver._given is not None:
+        if saver is not None and not isinstance(saver, (Saver, Checkpoint)):
+            raise TypeError(f"the saver of a scaffold is a tf.compat.v1.train.Saver or a tf.train.Checkpoint, not "
+                            f"{type(saver).__name__}")
+        if isinstance(saver, Saver) and saver._given is not None:
             raise NotImplementedError("a saver of some variables: checkpoints of a training have all of them; init_fn "
                                       "may restore some with saver.restore(session, path)")
         base = copy_from_scaffold
@@ -574,6 +575,9 @@ class MonitoredSession(BaseSession):
         keep = Keep([self])
         hooks = list(hooks or [])
         if creator.scaffold is not None:
+            if isinstance(creator.scaffold.saver, Checkpoint):
+                raise NotImplementedError("checkpoints of a monitored session have variables by their names; a "
+                                          "tf.train.Checkpoint is the saver of an EstimatorSpec's scaffold")
             if creator.scaffold.saver is not None and creator.scaffold.saver._max != 5:
                 raise NotImplementedError("a monitored session keeps the latest 5 checkpoints; another max_to_keep of the "
                                           "saver of a scaffold does not exist yet")

@@ -12,15 +12,23 @@ from .... import checkpoint as _checkpoint
 from ...._lib import NULL, Keep, check, lib, text
 from ....graph import Variable as _Variable
 from ..._absent import Named
+from ..._world import Variable as _AtOnce
 from . import _graph
 
 
-def _name(variable: _Variable) -> str:
-    return text(lib.est_node_name(variable._c))
+def _name(variable: Any) -> str:
+    return variable.name.partition(":")[0] if isinstance(variable, _AtOnce) else text(lib.est_node_name(variable._c))
+
+
+def _session(sess: Any) -> Any:
+    if sess is None:
+        raise TypeError(f"'sess' must be a Session; {sess}")
+    return sess
 
 
 class Saver(Named):
-    """Saves and restores variables by their names, or by the keys of a dict of them."""
+    """Saves and restores variables by their names, or by the keys of a dict of them: those of a graph in a session,
+    those of a program that computes at once without one."""
 
     _where = "tf.compat.v1.train.Saver"
 
@@ -33,9 +41,12 @@ class Saver(Named):
                 keep_checkpoint_every_n_hours != 10000.0:
             raise NotImplementedError("reshape, saver_def, builder, pad_step_number and "
                                       "keep_checkpoint_every_n_hours do not exist yet")
-        self._graph = _graph.get_default_graph()
         self._given = var_list
+        self._graph = _graph.get_default_graph()
         if not defer_build and not allow_empty and not self._variables():
+            if var_list is None and _graph.executing_eagerly():
+                raise RuntimeError("When eager execution is enabled, `var_list` must specify a list or dict of variables "
+                                   "to save")
             raise ValueError("No variables to save")
         self._max = max_to_keep or 0
         self._kept: list[str] = []
@@ -62,9 +73,11 @@ class Saver(Named):
             raise NotImplementedError("the file that names the latest checkpoint is called \"checkpoint\"")
         prefix = os.fspath(save_path)
         if global_step is not None:
-            step = sess.run(global_step) if hasattr(global_step, "graph") else global_step
+            in_graph = hasattr(global_step, "graph") and not isinstance(global_step, _AtOnce)
+            step = _session(sess).run(global_step) if in_graph else global_step
             prefix = f"{prefix}-{int(step)}"
-        values = {name: sess._read(variable) for name, variable in self._variables().items()}
+        values = {name: variable.numpy() if isinstance(variable, _AtOnce) else _session(sess)._read(variable)
+                  for name, variable in self._variables().items()}
         _checkpoint.save_checkpoint(prefix, values, latest=write_state)
         if prefix in self._kept:
             self._kept.remove(prefix)
@@ -81,13 +94,17 @@ class Saver(Named):
         if not checkpoint_exists(prefix):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
         if self._given is None:
+            _session(sess)
             keep = Keep()
             options = keep.options("est_restore_options", path=keep.string(prefix))
             check(lib.est_saver_restore(NULL, sess._c, options, NULL))
             return
-        reader = _checkpoint.load_checkpoint(prefix)
-        for name, variable in self._variables().items():
-            sess._write(variable, reader.get_tensor(name))
+        reader, variables = _checkpoint.load_checkpoint(prefix), self._variables()
+        for variable, value in [(variable, reader.get_tensor(name)) for name, variable in variables.items()]:
+            if isinstance(variable, _AtOnce):
+                variable.assign(value)
+            else:
+                _session(sess)._write(variable, value)
 
 
 def NewCheckpointReader(filepattern: str | os.PathLike) -> Any:  # noqa: N802

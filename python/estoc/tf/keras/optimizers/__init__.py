@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as _copy
+import functools as _functools
 import logging as _logging
 import re as _re
 import weakref as _weakref
@@ -39,19 +40,22 @@ from . import legacy, schedules  # noqa: F401
 
 
 class _Bound:
-    """The variables of an optimizer in a world. Slots are there when a function updates with it, or when a checkpoint
+    """The variables of an optimizer in a world, or in the graph of a model_fn. Slots are there when a function updates with it, or when a checkpoint
     is written or restored; a network has some of its own, which are kept equal to these."""
 
-    def __init__(self, optimizer: "Optimizer", world: _Any):
-        rate = optimizer._rate
+    def __init__(self, optimizer: "Optimizer", world: _Any, graph: _Any = None):
+        rate, follows = optimizer._rate, isinstance(optimizer._rate, schedules.LearningRateSchedule)
         self.trained: list[_Variable] = []  # variables with slots, in the order of Keras
         self.slots: dict[tuple[int, str], _Variable] = {}  # (id of a variable, name of a slot) -> the slot
         self.numbers: dict[str, _Variable] = {}  # "beta_1", "decay", ..., and the product of Nadam's momenta
         self.averages: dict[int, _Variable] = {}  # id of a variable -> its moving average, of use_ema
-        self.iterations = _Variable._in(world, _np.int64(0), "iteration")
-        self.rate = None if isinstance(rate, schedules.LearningRateSchedule) else _Variable._in(
-            world, _np.float32(rate), "learning_rate")
-        if self.rate is not None:
+        self.current: _Variable | None = None  # the rate of the last step of a schedule, of a graph
+        make = _functools.partial(_Variable._in, world, graph=graph)
+        self.iterations = make(_np.int64(0), "iteration")
+        self.rate = None if follows else make(_np.float32(rate), "learning_rate")
+        if graph is not None:
+            self.current = make(_np.float32(0.0), "current_learning_rate") if follows else None
+        elif self.rate is not None:
             world.apart.add(self.rate._bytes)
 
 
@@ -100,6 +104,7 @@ class Optimizer(_Recorded):
         self._not_decayed: list[str] = []  # parts of names
         self._scope = _unique_name("optimizer")
         self._bound: _weakref.WeakKeyDictionary = _weakref.WeakKeyDictionary()
+        self._graphs: _weakref.WeakKeyDictionary = _weakref.WeakKeyDictionary()
         self._applying: dict = {}
         self._compiled: _weakref.WeakSet = _weakref.WeakSet()  # networks that train with it
         self._legacy = False  # the names in checkpoints are those of legacy optimizers
@@ -111,7 +116,16 @@ class Optimizer(_Recorded):
             self._bound[world] = _Bound(self, world)
         return self._bound[world]
 
+    def _in_model(self, graph: _Graph) -> _Bound:
+        """Its variables in the graph of a model_fn."""
+        if graph not in self._graphs:
+            self._graphs[graph] = _Bound(self, None, graph)
+        return self._graphs[graph]
+
     def _first(self) -> _Bound:
+        graph = _default_graph()
+        if graph is not None and getattr(graph, "world", None) is None and not graph.is_sketch:
+            return self._in_model(graph)
         for bound in self._bound.values():
             return bound
         return self._in_world(_current_world())
@@ -178,7 +192,8 @@ class Optimizer(_Recorded):
         new = [variable for variable in variables if not any(variable is item for item in bound.trained)]
         if not new:
             return
-        made = {variable._name: variable for variable in _new_variables(world.graph, world, 0)}
+        graph = bound.iterations.graph if world is None else world.graph
+        made = {variable._name: variable for variable in _new_variables(graph, world, 0)}
         for variable in new:
             for _, kind in self._kinds():
                 slot = made.get(f"{self._scope}/{self._rule}/{variable._name}/{kind}")
@@ -196,7 +211,7 @@ class Optimizer(_Recorded):
         bound = self._first()
         world = bound.iterations._world
         for network in list(self._compiled):
-            if network._world is world and not world.is_remote:
+            if world is not None and network._world is world and not world.is_remote:
                 network.note_trained(self)
         if self._legacy:
             return self._legacy_parts(bound)
@@ -221,6 +236,8 @@ class Optimizer(_Recorded):
         found = [("_variables", _numbered(order)), ("_iterations", bound.iterations)]
         if bound.rate is not None:
             found.append(("_learning_rate", bound.rate))
+        elif bound.current is not None:
+            found.append(("_current_learning_rate", bound.current))
         else:
             rate = _np.float32(self._rate(bound.iterations))
             found.append(("_current_learning_rate", _Part(value=_np.asarray(rate), name="current_learning_rate")))
@@ -387,7 +404,23 @@ class Optimizer(_Recorded):
         return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
 
     def _apply_v1(self, graph: _Graph, gradients: list, variables: tuple, keep: _Keep) -> _Any:
-        raise NotImplementedError("in a model_fn use tf.compat.v1.train or tf.keras.optimizers.legacy optimizers")
+        """The operation of a step of a model_fn. It counts `iterations`, and not the global step, as in Keras."""
+        if self.use_ema or any(variable.constraint is not None for variable in variables):
+            raise NotImplementedError("use_ema and constraints of variables in a model_fn do not exist yet; "
+                                      "tf.compat.v1.train.ExponentialMovingAverage has averages")
+        from ...compat.v1.train import _gradient
+        bound = self._in_model(graph)
+        rate = _as_node(self._rate(bound.iterations) if bound.rate is None else bound.rate, graph)
+        made = self._clipping(self._decayed(self._make(0.0)._c(keep), keep))
+        operation = graph.node(_lib.est_apply_gradients(
+            _lib.est_with_learning_node(made, rate._c),
+            keep.span("est_nodes", "est_node", [variable._c for variable in variables]),
+            keep.new("est_gradient[]", [_gradient(keep, gradient) for gradient in gradients]),
+            keep.options("est_minimize_options", global_step=bound.iterations._c, share_slots=True,
+                         slot_scope=keep.string(self._scope))))
+        graph.check()
+        self._note_slots(bound, None, variables)
+        return operation if bound.current is None else _ops.group([operation, bound.current._handle.assign(rate)])
 
     def get_config(self) -> dict:
         return {"name": self.name, "learning_rate": self._rate}

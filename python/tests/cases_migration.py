@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases as those of cases.py, of programs on their way from TensorFlow 1 to 2. Run with TensorFlow 2.15 it writes
+golden_migration.json (scripts/make-golden-python)."""
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def stored(tf, path):
+    """The tensors of a checkpoint, by their keys."""
+    reader = tf.train.load_checkpoint(path)
+    return {key: reader.get_tensor(key) for key in sorted(reader.get_variable_to_shape_map())
+            if key != "_CHECKPOINTABLE_OBJECT_GRAPH"}
+
+
+def outcome(function):
+    """What a function gives, or the name of the error that it raises."""
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001 - its class is the result
+        return type(error).__name__
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@case
+def savers_without_sessions(tf):
+    """tf.compat.v1.train.Saver over variables that have values."""
+    v1, folder = tf.compat.v1, tempfile.mkdtemp()
+    a, b = tf.Variable(1.0, name="a"), tf.Variable([2, 3], name="b")
+    with tf.name_scope("scoped"):
+        c = tf.Variable(3.0, name="c")
+    saver = v1.train.Saver([a, b, c], max_to_keep=2)
+    out = {"path": os.path.basename(saver.save(None, os.path.join(folder, "all"))),
+           "stored": stored(tf, os.path.join(folder, "all"))}
+    for variable in (a, b, c):
+        variable.assign_add(variable * 0 + 4)
+    out["steps"] = [os.path.basename(saver.save(None, os.path.join(folder, "all"), global_step=step))
+                    for step in (3, tf.Variable(7, dtype=tf.int64))]
+    out["kept"] = [os.path.basename(path) for path in saver.last_checkpoints]
+    out["files"] = sorted(name for name in os.listdir(folder) if name.endswith(".index"))
+    out["latest"] = os.path.basename(tf.train.latest_checkpoint(folder))
+    saver.restore(None, os.path.join(folder, "all-3"))
+    renamed = v1.train.Saver({"x": a, "y": c})
+    path = renamed.save(None, os.path.join(folder, "renamed"))
+    out["renamed"] = stored(tf, path)
+    a.assign(0.0)
+    renamed.restore(None, path)
+    out["values"] = [a, b, c]
+    with tf.Graph().as_default(), v1.Session() as session:
+        again = v1.get_variable("a", initializer=0.0)
+        v1.train.Saver([again]).restore(session, os.path.join(folder, "all-3"))
+        out["in a graph"] = session.run(again)
+    out["wrong"] = [outcome(lambda: bool(v1.train.Saver())), outcome(lambda: bool(v1.train.Saver([a, a]))),
+                    outcome(lambda: renamed.restore(None, os.path.join(folder, "none"))),
+                    outcome(lambda: v1.train.Saver({"z": a}).restore(None, path))]
+    return out
+
+
+@case
+def checkpoints_of_sessions(tf):
+    """tf.train.Checkpoint over variables of a graph: what it saves and restores are their values in a session."""
+    v1, folder = tf.compat.v1, tempfile.mkdtemp()
+    out = {}
+    with tf.Graph().as_default():
+        a, b = v1.get_variable("a", initializer=1.0), v1.get_variable("b", initializer=[2.0, 3.0])
+        checkpoint = tf.train.Checkpoint(first=a, rest=[b], names={"scope/a": a})
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(a.assign(5.0))
+            out["paths"] = [os.path.basename(checkpoint.save(os.path.join(folder, "ckpt")))]
+            out["stored"] = stored(tf, os.path.join(folder, "ckpt-1"))
+            session.run(b.assign([6.0, 7.0]))
+            out["paths"].append(os.path.basename(checkpoint.save(os.path.join(folder, "ckpt"))))
+            out["again"] = stored(tf, os.path.join(folder, "ckpt-2"))
+            out["latest"] = os.path.basename(tf.train.latest_checkpoint(folder))
+            session.run(v1.variables_initializer([a, b]))
+            out["initial"] = session.run([a, b])
+            checkpoint.restore(os.path.join(folder, "ckpt-2")).assert_consumed().run_restore_ops()
+            out["restored"] = session.run([a, b])
+            checkpoint.write(os.path.join(folder, "written"))
+            out["written"] = stored(tf, os.path.join(folder, "written"))
+    with tf.Graph().as_default():
+        other = v1.get_variable("other", initializer=[0.0, 0.0])
+        late = v1.get_variable("late", initializer=[8.0])
+        status = tf.train.Checkpoint(rest=[other], late=late).restore(os.path.join(folder, "ckpt-1"))
+        with v1.Session() as session:
+            status.initialize_or_restore(session)
+            out["other"] = session.run([other, late])
+            out["wrong"] = [outcome(lambda: status.assert_consumed() and 0),
+                            outcome(lambda: status.assert_existing_objects_matched() and 0)]
+    a, b = tf.Variable(0.0), tf.Variable([0.0, 0.0])
+    tf.train.Checkpoint(first=a, rest=[b]).restore(os.path.join(folder, "ckpt-1")).run_restore_ops()
+    out["at once"] = [a, b]
+    return out
+
+
+@case
+def checkpoint_managers_of_sessions(tf):
+    v1, folder = tf.compat.v1, tempfile.mkdtemp()
+    with tf.Graph().as_default():
+        a = v1.get_variable("a", initializer=1.0)
+        add = a.assign_add(1.0)
+        manager = tf.train.CheckpointManager(tf.train.Checkpoint(a=a), folder, max_to_keep=2)
+        with v1.Session() as session:
+            session.run(a.initializer)
+            out = {"paths": []}
+            for _ in range(3):
+                session.run(add)
+                out["paths"].append(os.path.basename(manager.save()))
+            out["kept"] = [os.path.basename(path) for path in manager.checkpoints]
+            manager.checkpoint.restore(manager.checkpoints[0]).run_restore_ops()
+            out["value"] = session.run(a)
+    return out
+
+
+# --- optimizers of Keras in Estimators, and their objects in checkpoints ----------------------------------------------
+
+
+def lines(tf):
+    x = np.arange(10, dtype=np.float32)[:, None]
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, x * 5 + np.arange(5, dtype=np.float32))).repeat().batch(2)
+
+
+def net_of(tf):
+    class Net(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.l1 = tf.keras.layers.Dense(5, kernel_initializer="ones")
+
+        def call(self, x):
+            return self.l1(x)
+
+    return Net()
+
+
+def optimizers_of(tf):
+    K = tf.keras.optimizers
+    decayed = K.schedules.ExponentialDecay(0.1, 2, 0.5)
+    return {"sgd": lambda: K.SGD(0.1), "momentum": lambda: K.SGD(0.1, 0.9, nesterov=True), "adam": lambda: K.Adam(0.1),
+            "amsgrad": lambda: K.Adam(0.1, amsgrad=True), "adamw": lambda: K.AdamW(0.1, weight_decay=0.1),
+            "rmsprop": lambda: K.RMSprop(0.1), "adagrad": lambda: K.Adagrad(0.1), "adadelta": lambda: K.Adadelta(1.0),
+            "adamax": lambda: K.Adamax(0.1), "nadam": lambda: K.Nadam(0.1), "ftrl": lambda: K.Ftrl(0.1),
+            "lion": lambda: K.Lion(0.1), "schedule": lambda: K.Adam(decayed),
+            "clipped": lambda: K.SGD(0.1, global_clipnorm=0.5)}
+
+
+@case
+def optimizers_of_keras_by_hand(tf):
+    """test_migration.py expects the same of them in Estimators, where those of TensorFlow change nothing: no operation
+    of the graph waits for their updates."""
+    out = {}
+    for name, make in optimizers_of(tf).items():
+        net, optimizer = net_of(tf), make()
+        for features, labels in lines(tf).take(5):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.abs(net(features["x"]) - labels))
+            optimizer.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+        out[name] = [net.l1.kernel, net.l1.bias, optimizer.iterations]
+    return out
+
+
+def trained_by(tf, optimizer, with_objects=False):
+    v1 = tf.compat.v1
+
+    def model_fn(features, labels, mode):
+        net, opt, step = net_of(tf), optimizer(), v1.train.get_global_step()
+        scaffold = v1.train.Scaffold(saver=tf.train.Checkpoint(step=step, optimizer=opt, net=net)) if with_objects else None
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.abs(net(features["x"]) - labels))
+        variables = net.trainable_variables
+        train_op = opt.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(train_op, step.assign_add(1)), scaffold=scaffold)
+
+    model = tf.estimator.Estimator(model_fn, tempfile.mkdtemp(), tf.estimator.RunConfig(save_summary_steps=None))
+    return model.train(lambda: lines(tf), steps=5)
+
+
+@case
+def checkpoints_of_objects_in_estimators(tf):
+    """A tf.train.Checkpoint as the saver of a scaffold."""
+    out = {}
+    for name in ("adam", "schedule"):
+        make = optimizers_of(tf)[name]
+        model = trained_by(tf, make, with_objects=True)
+        found = {key: value for key, value in stored(tf, model.model_dir).items() if "/.ATTRIBUTES/" in key}
+        out[name] = {key: np.shape(value) for key, value in found.items()}
+        net, opt, step = net_of(tf), make(), tf.Variable(0, dtype=tf.int64)
+        tf.train.Checkpoint(step=step, optimizer=opt, net=net).restore(tf.train.latest_checkpoint(model.model_dir))
+        net(np.ones([1, 1], np.float32))
+        opt.build(net.trainable_variables)
+        same = np.array_equal(net.l1.kernel, found["net/l1/kernel/.ATTRIBUTES/VARIABLE_VALUE"])
+        out[name + " restored"] = [step, same, opt.iterations]
+        model.train(lambda: lines(tf), steps=2)
+        out[name + " again"] = [model.get_variable_value("step/.ATTRIBUTES/VARIABLE_VALUE"),
+                                model.get_variable_value("optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE")]
+        out[name + " step"] = model.evaluate(lambda: lines(tf), steps=2)["global_step"]
+    return out
+
+
+if __name__ == "__main__":
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow
+
+    from cases import plain
+
+    tensorflow.get_logger().setLevel("ERROR")
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        lines = [f" {json.dumps(name)}: {json.dumps(plain(function(tensorflow)))}" for name, function in CASES.items()]
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
