@@ -159,7 +159,7 @@ class _Events:
 
     def __init__(self, callback: Callback, fit: _Any, test: bool):
         self.callback, self.fit, self.test = callback, fit, test
-        self.batch = 0
+        self.begun, self.ended = 0, 0  # batches; a callback may hear of only one of the two
 
     @staticmethod
     def _logs(loop: _Any) -> dict:
@@ -182,19 +182,20 @@ class _Events:
     def begin(self, loop: _Any) -> None: ...
 
     def after_create_session(self, loop: _Any) -> None:
-        self.batch = 0
+        self.begun = self.ended = 0
         self._call(loop, "on_test_begin" if self.test else "on_train_begin", {})
 
     def epoch_begin(self, loop: _Any) -> None:
-        self.batch = 0
+        self.begun = self.ended = 0
         self._call(loop, "on_epoch_begin", int(_lib.est_loop_epoch(loop._c)), {})
 
     def before_run(self, loop: _Any) -> None:
-        self._call(loop, "on_test_batch_begin" if self.test else "on_train_batch_begin", self.batch, {})
+        self._call(loop, "on_test_batch_begin" if self.test else "on_train_batch_begin", self.begun, {})
+        self.begun += 1
 
     def after_run(self, loop: _Any) -> None:
-        self._with_logs(loop, "on_test_batch_end" if self.test else "on_train_batch_end", self.batch)
-        self.batch += 1
+        self._with_logs(loop, "on_test_batch_end" if self.test else "on_train_batch_end", self.ended)
+        self.ended += 1
 
     def epoch_end(self, loop: _Any) -> None:
         self._with_logs(loop, "on_epoch_end", int(_lib.est_loop_epoch(loop._c)))
