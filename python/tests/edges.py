@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where mistakes hide: empty and repeated elements, places out of bounds, infinities, lists in place of tensors. Calls as
 in calls.py, and programs as in core.py. golden_edges.json has what TensorFlow 2.15 gave."""
+import functools
 import json
 import sys
 
@@ -9,12 +10,55 @@ import numpy as np
 import calls
 from cases import plain
 
+#: What a metric gives for lists.
+METRICS = {
+    "AUC": ["# [0,1,1,0],[.1,.8,.4,.5]", "curve='PR',num_thresholds=5 # [0,1,1,0],[.1,.8,.4,.5],sample_weight=[1,2,1,.5]",
+            "multi_label=True # [[0,1],[1,0],[1,1]],T([[.1,.8],[.4,.5],[.3,.9]])",
+            "summation_method='majoring',from_logits=True # [0,1,1,0],[-.1,.8,-.4,.5]",
+            "thresholds=[.3,.7] # [0,1,1],[.1,.8,.5]",
+            "label_weights=[.3,.7],multi_label=True # [[0,1],[1,0],[1,1]],T([[.1,.8],[.4,.5],[.3,.9]])"],
+    "Precision": ["# [0,1,1,1],[1,0,1,1]", "top_k=2 # [[0,0,1]],[[.1,.2,.3]]", "thresholds=[.2,.5] # [0,1,1,1],[.1,.5,.6,.9]"],
+    "Recall": ["class_id=1 # [[0,1,1],[1,1,0]],[[.1,.2,.6],[.1,.9,.6]]",
+               "top_k=1,class_id=2 # [[0,1,1],[1,1,0]],[[.1,.2,.6],[.1,.9,.6]]"],
+    "FalsePositives": ["thresholds=[.1,.5] # [0,0,0,1],[0.,.3,.8,.9]"],
+    "SensitivityAtSpecificity": [".5 # [0,0,0,1,1],[0,.3,.8,.3,.8]"],
+    "SpecificityAtSensitivity": [".5,num_thresholds=3 # [0,0,0,1,1],[0,.3,.8,.3,.8]"],
+    "PrecisionAtRecall": [".5 # [0,0,0,1,1],[0,.3,.8,.3,.8],sample_weight=[2,2,2,1,1]"],
+    "RecallAtPrecision": [".8 # [0,0,1,1],[0,.5,.3,.9]"],
+    "MeanIoU": ["num_classes=2 # [0,0,1,1],[0,1,0,1]", "num_classes=2 # y_true=[0,0,1,1],y_pred=[0,1,0,1],sample_weight=[.3,.3,.3,.1]",
+                "num_classes=3 # (0,0,1,1),T([0,1,0,1])", "num_classes=3,ignore_class=-1 # [0,-1,1,1],[0,1,0,1]",
+                "2 # (0,1),np.array([1,1])", "2 # [T(0),T(1)],[1,1]"],
+    "IoU": ["num_classes=2,target_class_ids=[0] # [0,0,1,1],[0,1,0,1]"],
+    "BinaryIoU": ["threshold=.3 # [0,1,0,1],[.1,.2,.4,.7]"],
+    "OneHotIoU": ["num_classes=3,target_class_ids=[0,2] # [[0,0,1],[1,0,0]],[[.2,.3,.5],[.1,.2,.7]]"],
+    "OneHotMeanIoU": ["num_classes=3 # [[0,0,1],[1,0,0]],[[.2,.3,.5],[.1,.2,.7]]"],
+    "MeanRelativeError": ["normalizer=[1,3,2,3] # [1,3,2,3],[2,4,6,8]"],
+    "F1Score": ["average='macro' # [[1,1,1],[1,0,0],[1,1,0]],[[.2,.6,.7],[.2,.6,.6],[.6,.8,0]]"],
+    "FBetaScore": ["beta=2.,threshold=.5,average='weighted' # [[1,1,1],[1,0,0],[1,1,0]],[[.2,.6,.7],[.2,.6,.6],[.6,.8,0]]"],
+    "R2Score": ["# [[1.],[4.],[3.]],[[2.],[4.],[4.]]"],
+    "MeanTensor": ["# [1.,2.]", "# [3.,5.],sample_weight=[1.,0.]"],
+}
 #: Arguments of each function; under "" whole expressions. T is tf.constant.
 TABLE = {
 }
 CALLS = [f"tf.{name}({arguments})" if name else arguments
          for name, several in TABLE.items() for arguments in several]
+CALLS += [f"updated(tf.keras.metrics.{name}({made}),lambda m: m.update_state({given}))"
+          for name, several in METRICS.items() for made, given in (one.split("# ") for one in several)]
 PROGRAMS = {}
+
+
+def updated(tf, metric, update):
+    """The result after an update at once, and after one more in a function."""
+    update(metric)
+    first = metric.result()
+
+    @tf.function
+    def again():
+        update(metric)
+
+    again()
+    return first, metric.result()
 
 
 def program(function):
@@ -42,8 +86,12 @@ def batches_of_callbacks(tf):
     return found
 
 
+def called(tf, some=None):
+    return calls.results(tf, CALLS if some is None else some, updated=functools.partial(updated, tf))
+
+
 def results(tf):
-    found = calls.results(tf, CALLS)
+    found = called(tf)
     for name, function in PROGRAMS.items():
         tf.keras.backend.reset_uids()
         found[name] = plain(function(tf))

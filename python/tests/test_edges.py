@@ -7,7 +7,6 @@ import pytest
 
 import estoc.tf as tf
 
-import calls
 import edges
 from cases import differences, plain
 
@@ -22,7 +21,7 @@ def test_all_are_compared():
 @pytest.mark.parametrize("call", edges.CALLS)
 def test_call(call):
     found, want = [], WANTED[call]
-    got = calls.results(tf, [call])[call]
+    got = edges.called(tf, [call])[call]
     if isinstance(want, dict) and "raises" in want:
         assert isinstance(got, dict) and "raises" in got, f"{got!r} in place of {want['raises']}"
     else:

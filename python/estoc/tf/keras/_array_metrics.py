@@ -8,14 +8,35 @@ from typing import Any, Callable
 import numpy as np
 
 from ... import ops
-from ...graph import as_node
+from ...graph import Node, as_node, default_graph
 from .._algebra import diag_part as _diag_part
 from .._eager import Tensor, eager, unwrap
 from . import metrics as _metrics
 
-Metric = _metrics.Metric
 _LEAST = -1e10  # below all predictions
 _EPSILON = 1e-7  # of Keras
+
+
+def _given(value: Any) -> Any:
+    """Lists, arrays and numbers as tensors: of the graph that is built, or with values."""
+    if value is None or isinstance(value, Node):
+        return value
+    graph = default_graph()
+    return Tensor(unwrap(value)) if graph is None else as_node(unwrap(value), graph)
+
+
+class Metric(_metrics.Metric):
+    """A metric that takes lists, as those of Keras do. In a program's own it is up to update_state what it takes."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "update_state" in cls.__dict__ and cls.__module__.startswith("estoc."):
+            inner = cls.update_state
+
+            def update_state(self: Any, *args: Any, **more: Any) -> None:
+                return inner(self, *map(_given, args), **{name: _given(value) for name, value in more.items()})
+
+            cls.update_state = update_state
 
 
 def _row(value: Any, graph: Any, dtype: Any = "float32") -> Any:
