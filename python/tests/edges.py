@@ -27,7 +27,9 @@ METRICS = {
     "RecallAtPrecision": [".8 # [0,0,1,1],[0,.5,.3,.9]"],
     "MeanIoU": ["num_classes=2 # [0,0,1,1],[0,1,0,1]", "num_classes=2 # y_true=[0,0,1,1],y_pred=[0,1,0,1],sample_weight=[.3,.3,.3,.1]",
                 "num_classes=3 # (0,0,1,1),T([0,1,0,1])", "num_classes=3,ignore_class=-1 # [0,-1,1,1],[0,1,0,1]",
-                "2 # (0,1),np.array([1,1])", "2 # [T(0),T(1)],[1,1]"],
+                "2 # (0,1),np.array([1,1])", "2 # [T(0),T(1)],[1,1]",
+                *(f"num_classes=2 # {pair}" for pair in ("[0,2],[0,1]", "[0,1],[0,2]", "[0,-1],[0,1]")),
+                "num_classes=2,ignore_class=255 # [0,255,1],[0,1,1]"],
     "IoU": ["num_classes=2,target_class_ids=[0] # [0,0,1,1],[0,1,0,1]"],
     "BinaryIoU": ["threshold=.3 # [0,1,0,1],[.1,.2,.4,.7]"],
     "OneHotIoU": ["num_classes=3,target_class_ids=[0,2] # [[0,0,1],[1,0,0]],[[.2,.3,.5],[.1,.2,.7]]"],
@@ -36,10 +38,16 @@ METRICS = {
     "F1Score": ["average='macro' # [[1,1,1],[1,0,0],[1,1,0]],[[.2,.6,.7],[.2,.6,.6],[.6,.8,0]]"],
     "FBetaScore": ["beta=2.,threshold=.5,average='weighted' # [[1,1,1],[1,0,0],[1,1,0]],[[.2,.6,.7],[.2,.6,.6],[.6,.8,0]]"],
     "R2Score": ["# [[1.],[4.],[3.]],[[2.],[4.],[4.]]"],
+    "CosineSimilarity": [f"axis={axis} # [[0.,1.],[1.,1.]],[[1.,0.],[1.,3.]]" for axis in (0, 1, -1)] + [
+        "axis=0 # [1.,1.],[1.,3.]", "axis=1 # [[0,1],[1,2]],[[1,0],[1,1]],sample_weight=[1,2]", "axis=[1,2] # f3,f3+1"],
+    "Poisson": ["# [[0,1],[0,0]],[[1,1],[0,0]]"], "KLDivergence": ["# [[0,1],[0,0]],[[1,1],[0,0]]"],
+    "LogCoshError": ["# [[0,1],[0,0]],[[1,3],[0,0]]"],
     "MeanTensor": ["# [1.,2.]", "# [3.,5.],sample_weight=[1.,0.]"],
 }
 #: Arguments of each function; under "" whole expressions. T is tf.constant.
 TABLE = {
+    "keras.losses.cosine_similarity": ["f,f+1,axis=0", "f,f+1,1", "[0.,1.],[1.,2.],0", "f3,f3+1,axis=1"],
+    "": ["tf.keras.losses.CosineSimilarity(axis=0)(f,f+1)", "tf.keras.losses.CosineSimilarity(1,'none')(f3,f3+1)"],
 }
 CALLS = [f"tf.{name}({arguments})" if name else arguments
          for name, several in TABLE.items() for arguments in several]

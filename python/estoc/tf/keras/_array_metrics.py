@@ -230,8 +230,9 @@ class IoU(Metric):
             counted = ops.cast(ops.not_equal(labels, int(self.ignore_class)), "float32")
             weights = weights * counted
             labels, predictions = (x * ops.cast(counted, "int64") for x in (labels, predictions))
-        rows = ops.one_hot(labels, n) * ops.expand_dims(weights, -1)
-        self.total_cm.assign_add(ops.matmul(rows, ops.one_hot(predictions, n), transpose_a=True))
+        ones = labels.graph.constant(np.eye(n, dtype=np.float32))  # gather refuses numbers out of bounds, as Keras does
+        rows = ops.gather(ones, labels) * ops.expand_dims(weights, -1)
+        self.total_cm.assign_add(ops.matmul(rows, ops.gather(ones, predictions), transpose_a=True))
 
     def result(self) -> Any:
         matrix = self.total_cm.value()

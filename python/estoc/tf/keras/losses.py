@@ -17,6 +17,7 @@ from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
 from .._absent import module_getattr as _module_getattr
+from ..nn import l2_normalize as _l2_normalize
 from ._recorded import Recorded as _Recorded
 from .._eager import compute as _compute
 from .._eager import dispatch as _dispatch
@@ -305,10 +306,12 @@ class CosineSimilarity(Loss):
     """-1 when the vectors point the same way."""
 
     def __init__(self, axis: int = -1, reduction: str = Reduction.AUTO, name: str = "cosine_similarity"):
-        if axis != -1:
-            raise NotImplementedError("CosineSimilarity: axis is -1")
         super().__init__(reduction, name)
-        self._each = _Each.named("cosine_similarity")
+        self.axis = axis
+        self._each = _Each.named("cosine_similarity") if axis == -1 else None
+
+    def call(self, y_true: _Any, y_pred: _Any) -> _Any:
+        return _cosine(y_true, y_pred, self.axis)
 
 
 class Huber(Loss):
@@ -397,13 +400,27 @@ def _function(keras: str) -> _Callable:
 
 for _name in ("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
               "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "kl_divergence",
-              "log_cosh", "poisson", "cosine_similarity"):
+              "log_cosh", "poisson"):
     globals()[_name] = _function(_name)
 mse = MSE = globals()["mean_squared_error"]
 mae = MAE = globals()["mean_absolute_error"]
 mape = MAPE = globals()["mean_absolute_percentage_error"]
 msle = MSLE = globals()["mean_squared_logarithmic_error"]
 kld = KLD = globals()["kl_divergence"]
+
+
+@_eager
+def _cosine(y_true: "Tensor", y_pred: "Tensor", axis: int) -> _Node:  # noqa: F821
+    graph = next(item for item in (y_true, y_pred) if isinstance(item, _Node)).graph
+    predictions = _as_node(y_pred, graph)
+    labels = _ops.cast(_as_node(y_true, graph), predictions.dtype)
+    labels, predictions = (_l2_normalize.over_nodes(one, axis) for one in (labels, predictions))
+    return _ops.negative(_ops.reduce_sum(labels * predictions, axis))
+
+
+def cosine_similarity(y_true: _Any, y_pred: _Any, axis: int = -1) -> _Any:
+    """-1 where two vectors along the axis point the same way, 1 where they point opposite ways."""
+    return _computed(_Each.named("cosine_similarity"), (y_true, y_pred)) if axis == -1 else _cosine(y_true, y_pred, axis)
 
 
 def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,

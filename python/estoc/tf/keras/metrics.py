@@ -165,6 +165,8 @@ class _Native(Metric):
         labels = _as_node(labels, graph) if labels is not None else predictions
         if self._takes_labels:
             labels, predictions = _losses._aligned(labels, predictions)
+            if self._counts_examples and not predictions.dtype.is_floating:
+                predictions = _ops.cast(predictions, "float32")
             if self._counts_examples and weights is None:
                 labels, predictions = _as_one_example(labels, predictions)
         weight = _ffi.new("est_node *")[0] if weights is None else _as_node(weights, graph)._c
@@ -378,7 +380,6 @@ KLDivergence = _class("KLDivergence", "kl_divergence", "The mean of l log(l / p)
                       "kullback_leibler_divergence")
 LogCoshError = _class("LogCoshError", "log_cosh", "The mean of log(cosh(p - l)).", "logcosh")
 Poisson = _class("Poisson", "poisson", "The mean of p - l log p.")
-CosineSimilarity = _class("CosineSimilarity", "cosine_similarity", "1 when they point the same way.")
 
 
 class _Counted(_Native):
@@ -530,6 +531,21 @@ class MeanMetricWrapper(_Native):
 
     def _update_in(self, labels: _Any, predictions: _Any, weights: _Any) -> None:
         super()._update_in(labels, _as_vector(labels, predictions), weights)
+
+
+class CosineSimilarity(MeanMetricWrapper):
+    """1 when they point the same way. Along the last axis it is the library's."""
+
+    def __init__(self, name: str = "cosine_similarity", dtype: _Any = None, axis: int = -1):
+        if axis == -1:
+            _Native.__init__(self, _by_name("cosine_similarity"), name, dtype)
+        else:
+            super().__init__(lambda labels, predictions: -_losses.cosine_similarity(labels, predictions, axis), name, dtype)
+        self.__dict__["_counts_examples"] = axis == -1
+
+    def _update_in(self, labels: _Any, predictions: _Any, weights: _Any) -> None:
+        base = _Native if self._counts_examples else MeanMetricWrapper
+        base._update_in(self, labels, predictions, weights)
 
 
 class _Named(_Native):
