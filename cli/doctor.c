@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "collective/collective.h"
 #include "command.h"
+#include "device/devices.h"
 #include "doctor.h"
 #include "estoc/cluster.h"
 #include "estoc/devices.h"
@@ -140,11 +141,6 @@ static void check_sums(report *r)
         add(r, name, FINE, "%s, %s, %s: %s (%s)", est_topology_text(rule->topology), ranks, bytes,
             est_communication_name(rule->choice), est_communication_text(rule->choice));
     }
-}
-
-static void check_other_parts(report *r)
-{
-    add(r, "CUDA", NOTE, "not in this build; for NVIDIA GPUs");
 }
 
 /* --- the machine -------------------------------------------------------------------------------------------------- */
@@ -361,6 +357,18 @@ static void check_devices(report *r)
     if (n == 1) add(r, "GPU", FINE, "%s", est_device_missing());
 }
 
+/* What sums gradients between processes with a GPU each. */
+static void check_device_sums(report *r)
+{
+    const est_device *gpu = est_device_find("GPU", 0);
+    est_status        status;
+
+    if (gpu == NULL || gpu->sums == NULL) return;
+    status = gpu->sums->make_id(gpu, NULL);
+    add(r, gpu->sums->name, status == EST_OK ? FINE : NOTE, "%s",
+        status == EST_OK ? "sums gradients of processes with a GPU each" : est_error_message());
+}
+
 /* --- a short training --------------------------------------------------------------------------------------------- */
 
 static void check_training(report *r)
@@ -385,7 +393,7 @@ static est_status examine(report *r)
         check_version,          check_compiler, check_cpu,        check_cores,
         check_threads,          check_memory,   check_huge_pages, check_compression,
         check_temporary_folder, check_log,      check_tf_config,  check_strategies,
-        check_transports,       check_sums,     check_devices,    check_other_parts,
+        check_transports,       check_sums,     check_devices,    check_device_sums,
         check_training,
     };
     static const char *const columns[] = { "what", "state", "found" };

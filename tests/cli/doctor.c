@@ -5,7 +5,7 @@
 #include "collective/collective.h"
 #include "estoc/version.h"
 
-static const char *const variables[] = { "ESTOC_NUM_THREADS", "ESTOC_LOG", "TF_CONFIG", "TMPDIR" };
+static const char *const variables[] = { "ESTOC_NUM_THREADS", "ESTOC_LOG", "TF_CONFIG", "TMPDIR", "ESTOC_CUDA_PLUGIN" };
 
 static int clear_environment(void **state)
 {
@@ -32,7 +32,7 @@ TEST(all_is_fine, .setup_func = clear_environment)
         "\ntransport tls      ok     TCP with TLS 1.3",
         "\ntransport tcp      ok     TCP without any protection",
         "\ntransport ucx      ",
-        "\nCUDA               note   not in this build",
+        "\nGPU                ok     ",
         "\nself test          ok     a short training gave the expected loss\n",
     };
     tool_run run = TOOL(0, "doctor");
@@ -76,6 +76,7 @@ TEST(environment, .setup_func = clear_environment)
     expect_line(0, "ESTOC_LOG", "warn,yaml", "ESTOC_LOG", "note   \"warn,yaml\" is not a level");
     expect_line(0, "ESTOC_LOG", "loud", "ESTOC_LOG", "note   \"loud\" is not a level");
     expect_line(0, "TMPDIR", est_test_root, "TMPDIR", est_test_root);
+    expect_line(0, "ESTOC_CUDA_PLUGIN", "/nonexistent", "GPU", "ok     no GPU: /nonexistent: cannot open");
     expect_line(1, "TMPDIR", "/nowhere/at/all", "TMPDIR",
                 "BAD    /nowhere/at/all: cannot make a file there: No such file");
     assert_int_equal(tool_count_files("estoc-doctor"), 0);
@@ -171,8 +172,8 @@ TEST(as_json, .setup_func = clear_environment)
     assert_string_equal(text, EST_VERSION_TEXT);
     tool_check(est_json_string(root, &text, "checks[4].state"));
     assert_string_equal(text, "bad");
-    assert_non_null(est_json_get(root, "checks[%d].name", 17 + n_rules));
-    assert_null(est_json_get(root, "checks[%d]", 18 + n_rules));
+    assert_non_null(est_json_get(root, "checks[%d].name", 16 + n_rules));
+    assert_null(est_json_get(root, "checks[%d]", 17 + n_rules));
     est_json_free(root);
     tool_run_free(&run);
     run  = TOOL(0, "doctor", "--json");
