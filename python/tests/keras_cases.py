@@ -15,7 +15,10 @@ def case(function):
 
 def write(tf, path):
     from cases import plain
-    lines = [f" {json.dumps(name)}: {json.dumps(plain(function(tf)))}" for name, function in CASES.items()]
+    lines = []
+    for name, function in CASES.items():
+        tf.keras.backend.reset_uids()
+        lines.append(f" {json.dumps(name)}: {json.dumps(plain(function(tf)))}")
     with open(path, "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -29,3 +32,4 @@ if __name__ == "__main__":
     keras_cases.write(tensorflow, sys.argv[1])
 else:
     import cases_gradients  # noqa: F401 - more cases
+    import cases_images  # noqa: F401 - more cases

@@ -150,7 +150,6 @@ UNREAD = {
     "embeddings_metadata": "of embeddings_freq, which is refused",
     "compression": "of a snapshot, whose file is read by this package alone",
     "verbose": "EarlyStopping and ReduceLROnPlateau always write to the log",
-    "seed": "of Dropout: see docs/python.md",
     "stop_grace_period_secs": "of monitored sessions, which wait for no threads",
     "config": "of enable_eager_execution",
     "dynamic": "a call that cannot be traced raises",

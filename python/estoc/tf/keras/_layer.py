@@ -8,6 +8,7 @@ of its own, which Python keeps in step.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import operator
 import re
@@ -17,7 +18,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from ... import _frames
+from ... import _frames, ops
 from ..._lib import NULL, Keep, check, ffi, here, lib, made, text
 from ..._tensor import as_array, as_dtype, c_shape, float32
 from ...graph import Graph, Node, Shape, as_node, default_graph
@@ -178,6 +179,13 @@ class _Calling:
 def is_training() -> bool:
     """Whether a layer is called to train."""
     return bool(_context.__dict__.get("training"))
+
+
+@functools.lru_cache(maxsize=None)
+def _training_by_default(kind: type) -> bool | None:
+    """What the `call` of a class takes `training` for when nobody says; None: it says nothing."""
+    parameter = inspect.signature(kind.call).parameters.get("training")
+    return parameter.default if parameter is not None and isinstance(parameter.default, bool) else None
 
 
 def training_phase(value: Any) -> Any:
@@ -343,6 +351,8 @@ class Layer(Recorded, Named):
             batch = (named.pop("batch_size", None),) + tuple((shape,) if isinstance(shape, int) else shape)
         d["_batch_input_shape"] = None if batch is None else tuple(batch)
         named.pop("autocast", None)
+        from . import regularizers
+        d["activity_regularizer"] = regularizers.get(named.pop("activity_regularizer", None))
         if named:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {next(iter(named))!r}")
 
@@ -772,6 +782,9 @@ class Layer(Recorded, Named):
         args, named = self._bound(*self._training_by_name(args, named))
         training = named.get("training")
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
+        if training is None:
+            training = _training_by_default(type(self))
+        self._check_specs(args)
         before = updates_of(graph)
         mask = self._mask_of(graph, args, named)
         with _Calling(training) as outermost:
@@ -779,12 +792,28 @@ class Layer(Recorded, Named):
                 for layer in [self] + self._flat_layers():
                     layer._losses.pop(graph, None)
             result = self._call_in(graph, args, named, bool(training))
+            if self.activity_regularizer is not None:
+                self._regularize(result)
         graph.check()
         if mask is not None or type(self).compute_mask is not Layer.compute_mask:
             self._set_mask(graph, args, result, mask)
         if not self._layers:
             take_updates(graph, before)
         return result
+
+    def _check_specs(self, args: tuple) -> None:
+        """Raises where an input is not what `input_spec` expects."""
+        specs = self.__dict__.get("input_spec")
+        if specs is not None and args:
+            for spec, leaf in zip(_structure.flatten(specs), _structure.flatten(args[0])):
+                if spec is not None and isinstance(leaf, Node):
+                    spec.check(leaf, self.name)
+
+    def _regularize(self, result: Any) -> None:
+        """Adds what the regularizer says of the results to the loss, as a mean over the examples."""
+        for leaf in _structure.flatten(result):
+            if isinstance(leaf, Node):
+                self.add_loss(self.activity_regularizer(leaf) / ops.cast(ops.shape(leaf)[0], leaf.dtype))
 
     def _training_by_name(self, args: tuple, named: dict) -> tuple:
         """The arguments of a call, of which the positional ones end before `training`."""

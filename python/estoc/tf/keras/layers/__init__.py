@@ -10,6 +10,7 @@ import numpy as _np
 
 from .... import ops as _ops
 from ...._lib import Keep as _Keep
+from ...._lib import c_seed as _c_seed
 from ...._lib import check as _check
 from ...._lib import ffi as _ffi
 from ...._lib import lib as _lib
@@ -68,7 +69,7 @@ class Dense(_WithActivation):
                  kernel_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros",
                  kernel_regularizer: _Any = None, bias_regularizer: _Any = None, activity_regularizer: _Any = None,
                  kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
-        _refuse(activity_regularizer=activity_regularizer)
+        named["activity_regularizer"] = activity_regularizer
         self.__dict__.update(units=int(units), use_bias=use_bias)
         if int(units) <= 0:
             raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: {units}")
@@ -87,6 +88,11 @@ class Dense(_WithActivation):
     kernel = property(lambda self: self._all_weights()[0])
     bias = property(lambda self: self._all_weights()[1] if self.use_bias else None)
 
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        if isinstance(args[0], _Node) and (args[0].dtype.is_integer or args[0].dtype.name == "bool"):
+            args = (_ops.cast(args[0], _float32),)  # as Keras does, in this layer only
+        return super()._call_in(graph, args, named, training)
+
 
 class Conv2D(_WithActivation):
     """Convolution of images [batch, height, width, channels]."""
@@ -97,13 +103,18 @@ class Conv2D(_WithActivation):
                  kernel_regularizer: _Any = None, bias_regularizer: _Any = None, activity_regularizer: _Any = None,
                  kernel_constraint: _Any = None, bias_constraint: _Any = None, **named: _Any):
         _channels_last(data_format)
-        _refuse(dilation_rate=dilation_rate, groups=groups, activity_regularizer=activity_regularizer)
-        (height, width), (down, across) = _two(kernel_size), _two(strides)
+        _refuse(groups=groups)
+        named["activity_regularizer"] = activity_regularizer
+        (height, width), (down, across), rate = _two(kernel_size), _two(strides), _two(dilation_rate)
+        if rate != (1, 1) and (down, across) != (1, 1):
+            raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
+        self.__dict__["_dilated"] = None if rate == (1, 1) else _Dilated(rate, (height, width), padding)
 
         def make(keep: _Keep, c_function: _Any) -> _Any:
             return _lib.est_layer_conv2d(int(filters), height, keep.options(
                 "est_conv2d_options", name=keep.string(self.name), kernel_width=width, stride=down,
-                stride_width=across, padding=_padding(padding), activation=c_function, no_bias=not use_bias,
+                stride_width=across, padding=_padding(padding if self._dilated is None else "valid"),
+                activation=c_function, no_bias=not use_bias,
                 kernel_initializer=_initializers._c(keep, kernel_initializer),
                 bias_initializer=_initializers._c(keep, bias_initializer),
                 kernel_regularizer=_regularizers._c(keep, kernel_regularizer),
@@ -114,6 +125,40 @@ class Conv2D(_WithActivation):
 
     kernel = property(lambda self: self._all_weights()[0])
     bias = property(lambda self: (self._all_weights() + [None])[1])
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        if self._dilated is None:
+            return super()._call_in(graph, args, named, training)
+        parts, size = self._dilated.apart(args[0])
+        return self._dilated.together(super()._call_in(graph, (parts,), named, training), size)
+
+
+class _Dilated:
+    """A convolution whose kernel has gaps, as one without over the pixels of each remainder by the rate."""
+
+    def __init__(self, rate: tuple[int, int], kernel: tuple[int, int], padding: str):
+        self._rate, self._same = rate, padding.lower() == "same"
+        self._reach = [(size - 1) * step for size, step in zip(kernel, rate)]
+
+    def apart(self, x: _Any) -> tuple:
+        """Every rate-th pixel as an image of its own, and the size of the result."""
+        if None in tuple(x.shape[1:]):
+            raise NotImplementedError("a convolution with a dilation_rate: the size of the images must be known")
+        sizes = [int(part) for part in x.shape[1:3]]
+        edges = [reach if self._same else 0 for reach in self._reach]
+        result = [size + edge - reach for size, edge, reach in zip(sizes, edges, self._reach)]
+        pads = [(edge // 2, edge - edge // 2 + -(size + edge) % step)
+                for size, edge, step in zip(sizes, edges, self._rate)]
+        (down, across), channels = self._rate, int(x.shape[3])
+        x = _ops.pad(x, [(0, 0), *pads, (0, 0)])
+        rows, columns = int(x.shape[1]) // down, int(x.shape[2]) // across
+        x = _ops.transpose(_ops.reshape(x, [-1, rows, down, columns, across, channels]), [2, 4, 0, 1, 3, 5])
+        return _ops.reshape(x, [-1, rows, columns, channels]), result
+
+    def together(self, x: _Any, size: list) -> _Any:
+        (down, across), (rows, columns, channels) = self._rate, (int(part) for part in x.shape[1:])
+        x = _ops.transpose(_ops.reshape(x, [down, across, -1, rows, columns, channels]), [2, 3, 0, 4, 1, 5])
+        return _ops.reshape(x, [-1, rows * down, columns * across, channels])[:, :size[0], :size[1]]
 
 
 class Conv2DTranspose(Layer):
@@ -232,6 +277,7 @@ class AveragePooling2D(_Pool2D):
 
 
 MaxPool2D, AvgPool2D = MaxPooling2D, AveragePooling2D
+Convolution2D, SeparableConvolution2D = Conv2D, SeparableConv2D
 
 
 class _Named(_NativeLayer):
@@ -325,13 +371,6 @@ class Activation(_NativeLayer):
             self.__dict__["_call_in"] = lambda graph, args, more, training: function(args[0])
         else:
             super().__init__(lambda keep: _lib.est_layer_activation(c_function, keep.string(self.name)), **named)
-
-
-class ReLU(Activation):
-    def __init__(self, **named: _Any):
-        _refuse(max_value=named.pop("max_value", None), threshold=named.pop("threshold", None) or None,
-                negative_slope=named.pop("negative_slope", None) or None)
-        super().__init__("relu", **named)
 
 
 class LeakyReLU(Layer):
@@ -439,21 +478,28 @@ class GlobalMaxPooling1D(GlobalAveragePooling1D):
         return _ops.reduce_max(inputs, 1, self.keepdims)
 
 
+GlobalAvgPool1D, GlobalMaxPool1D = GlobalAveragePooling1D, GlobalMaxPooling1D
+
+
 class Softmax(Activation):
     """softmax over the last axis, of the values that a mask leaves in."""
 
     _parameters = ("inputs", "mask")
 
-    def __init__(self, axis: int = -1, **named: _Any):
-        if axis != -1:
-            raise NotImplementedError("Softmax: axis is -1")
+    def __init__(self, axis: _Any = -1, **named: _Any):
         super().__init__("softmax", **named)
+        self.__dict__["axis"] = axis
 
     def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
         mask = _boolean(named.get("mask"), graph)
         if mask is not None:
             node = _as_node(args[0], graph)
             args = (node + (1.0 - _ops.cast(mask, node.dtype)) * -1e9,)
+        if isinstance(self.axis, (list, tuple)):
+            high = _ops.exp(args[0] - _ops.reduce_max(args[0], list(self.axis), True))
+            return high / _ops.reduce_sum(high, list(self.axis), True)
+        if self.axis not in (-1, len(args[0].shape) - 1):
+            return _ops.softmax(args[0], self.axis)
         return super()._call_in(graph, args, {}, training)
 
 
@@ -464,9 +510,17 @@ class Dropout(_NativeLayer):
     _parameters = ("inputs", "training")
 
     def __init__(self, rate: float, noise_shape: _Any = None, seed: _Any = None, **named: _Any):
-        _refuse(noise_shape=noise_shape)
         super().__init__(lambda keep: _lib.est_layer_dropout(rate, keep.string(self.name)), **named)
-        self.rate = rate
+        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        if self.noise_shape is None or not training or not self.rate:
+            return super()._call_in(graph, args, named, training)
+        x, sizes = args[0], _ops.shape(args[0])
+        shape = _ops.stack([sizes[i] if size is None else graph.constant(_np.int32(size))
+                            for i, size in enumerate(self.noise_shape)])
+        drawn = graph.node(_lib.est_random_uniform(shape._c, _float32.number, _c_seed(self.seed)))
+        return x * _ops.cast(drawn >= float(self.rate), x.dtype) * (1.0 / (1.0 - self.rate))
 
 
 class BatchNormalization(_NativeLayer):
@@ -510,7 +564,7 @@ class Embedding(_NativeLayer):
                  embeddings_regularizer: _Any = None, activity_regularizer: _Any = None,
                  embeddings_constraint: _Any = None, mask_zero: bool = False, input_length: int | None = None,
                  **named: _Any):
-        _refuse(activity_regularizer=activity_regularizer)
+        named["activity_regularizer"] = activity_regularizer
         if not named.keys() & {"input_shape", "batch_input_shape", "input_dim"}:
             named["input_shape"] = (input_length,)
         super().__init__(lambda keep: _lib.est_layer_embedding(int(input_dim), int(output_dim), keep.options(
@@ -1078,6 +1132,11 @@ def add(inputs: _Sequence, **named: _Any) -> _Any:
     return Add(**named)(inputs)
 
 
+def dot(inputs: _Sequence, axes: _Any, normalize: bool = False, **named: _Any) -> _Any:
+    """Sums of products of two inputs along an axis of each."""
+    return Dot(axes, normalize, **named)(inputs)
+
+
 def multiply(inputs: _Sequence, **named: _Any) -> _Any:
     """The product of inputs."""
     return Multiply(**named)(inputs)
@@ -1104,9 +1163,18 @@ def minimum(inputs: _Sequence, **named: _Any) -> _Any:
 
 
 from . import experimental  # noqa: E402,F401
+from ._images import (CenterCrop, RandomBrightness, RandomContrast, RandomCrop, RandomFlip, RandomHeight,  # noqa: E402,F401
+                      RandomRotation, RandomTranslation, RandomWidth, RandomZoom, Resizing)
+from ._shapes import (Cropping1D, Cropping2D, Cropping3D, Permute, UpSampling1D, UpSampling2D, UpSampling3D,  # noqa: E402,F401
+                      ZeroPadding1D, ZeroPadding2D, ZeroPadding3D)
+from ._simple import (ELU, ActivityRegularization, AlphaDropout, EinsumDense, GaussianDropout, GaussianNoise,  # noqa: E402,F401
+                      GroupNormalization, Identity, InputSpec, PReLU, ReLU, SpatialDropout1D, SpatialDropout2D, SpatialDropout3D,
+                      ThresholdedReLU, UnitNormalization, Wrapper)
+from ._steps import Conv1DTranspose, DepthwiseConv1D, SeparableConv1D  # noqa: E402,F401
 from ._text import TextVectorization  # noqa: E402,F401
 from ._time import (GRU, LSTM, RNN, AveragePooling1D, AvgPool1D, Bidirectional, Conv1D,  # noqa: E402,F401
                     Convolution1D, GRUCell, LSTMCell, Masking, MaxPool1D, MaxPooling1D, SimpleRNN, SimpleRNNCell, StackedRNNCells,
                     TimeDistributed)
 
+Convolution1DTranspose, SeparableConvolution1D = Conv1DTranspose, SeparableConv1D
 __getattr__ = _module_getattr(__name__)

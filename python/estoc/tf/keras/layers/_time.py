@@ -31,6 +31,15 @@ def _applied(function: Any, x: Node) -> Node:
     return x if function is None else function(x)
 
 
+def _spread(kernel: Node, rate: int) -> Node:
+    """A kernel [size, ...] with rate - 1 zeros between its places."""
+    size, *rest = (int(part) for part in kernel.shape)
+    if rate == 1 or size == 1:
+        return kernel
+    wide = ops.pad(ops.expand_dims(kernel, 1), [[0, 0], [0, rate - 1], *[[0, 0]] * len(rest)])
+    return ops.reshape(wide, [size * rate, *rest])[:(size - 1) * rate + 1]
+
+
 class Conv1D(Layer):
     """Convolution of sequences [batch, steps, channels]."""
 
@@ -39,17 +48,22 @@ class Conv1D(Layer):
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = 1, groups: int = 1, activation: Any = None, use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros",
-                 kernel_regularizer: Any = None, bias_regularizer: Any = None, **named: Any):
+                 kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+                 kernel_constraint: Any = None, bias_constraint: Any = None, **named: Any):
         channels_last(data_format)
-        refuse(dilation_rate=_one(dilation_rate), groups=groups)
+        refuse(groups=groups)
         if padding not in ("valid", "same", "causal"):
             raise ValueError(f"padding is \"valid\", \"same\" or \"causal\", not {padding!r}")
-        super().__init__(**named)
+        super().__init__(activity_regularizer=activity_regularizer, **named)
         self.filters, self.kernel_size, self.strides = int(filters), (_one(kernel_size),), (_one(strides),)
+        self.dilation_rate = (_one(dilation_rate),)
+        if self.dilation_rate != (1,) and self.strides != (1,):
+            raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
         self.padding, self.use_bias, self.activation = padding, use_bias, _function(activation)
         self.__dict__["_of_kernel"] = {"initializer": kernel_initializer,
-                                       "regularizer": regularizers.get(kernel_regularizer)}
-        self.__dict__["_of_bias"] = {"initializer": bias_initializer, "regularizer": regularizers.get(bias_regularizer)}
+                                       "regularizer": regularizers.get(kernel_regularizer), "constraint": kernel_constraint}
+        self.__dict__["_of_bias"] = {"initializer": bias_initializer, "regularizer": regularizers.get(bias_regularizer),
+                                     "constraint": bias_constraint}
 
     def build(self, input_shape: Any) -> None:
         size = self.kernel_size[0]
@@ -57,11 +71,11 @@ class Conv1D(Layer):
         self.bias = self.add_weight("bias", (self.filters,), **self._of_bias) if self.use_bias else None
 
     def call(self, inputs: Any) -> Any:
-        graph, (size,), (stride,) = inputs.graph, self.kernel_size, self.strides
+        graph, (size,), (stride,), (rate,) = inputs.graph, self.kernel_size, self.strides, self.dilation_rate
         if self.padding == "causal":
-            inputs = ops.pad(inputs, [[0, 0], [size - 1, 0], [0, 0]])
+            inputs = ops.pad(inputs, [[0, 0], [(size - 1) * rate, 0], [0, 0]])
         image = ops.expand_dims(inputs, 1)
-        kernel = ops.expand_dims(self.kernel._as_node(graph), 0)
+        kernel = ops.expand_dims(_spread(self.kernel._as_node(graph), rate), 0)
         padding = _padding("same" if self.padding == "same" else "valid")
         result = ops.squeeze(graph.node(lib.est_conv2d(image._c, kernel._c, 1, stride, padding)), 1)
         if self.bias is not None:
