@@ -158,6 +158,8 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
             kind = np.dtype(np.int32 if fits else np.int64)
         else:
             kind = array.dtype
+        if not kind.isnative:  # bytes in the order of other machines
+            kind = kind.newbyteorder("=")
         if kind not in _BY_NUMPY:
             raise TypeError(f"tensors have no dtype {kind}; use astype() with one of {', '.join(_BY_NAME)}")
         dtype = _BY_NUMPY[kind]
@@ -214,7 +216,7 @@ def _string_array(array: np.ndarray, dtype: DType | None) -> np.ndarray:
         if isinstance(value, str):
             value = value.encode("utf-8")
         elif not isinstance(value, bytes):
-            raise TypeError(f"an array of objects must hold str or bytes; element {i} is {type(value).__name__}")
+            raise ValueError(f"an array of objects must hold str or bytes; element {i} is {type(value).__name__}")
         flat[i] = value
     return out
 

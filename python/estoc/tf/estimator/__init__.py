@@ -28,6 +28,7 @@ from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener
                                     GlobalStepWaiterHook, LoggingTensorHook, NanLossDuringTrainingError, NanTensorHook,
                                     ProfilerHook, SecondOrStepTimer, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues,
                                     StepCounterHook, StopAtStepHook, SummarySaverHook)
+from ..compat.v1._monitored import _Listener
 from . import experimental, export, inputs  # noqa: F401
 
 
@@ -85,6 +86,10 @@ class _Estimator(_estimator.Estimator):
 
     def _default_config(self) -> RunConfig:
         return RunConfig()
+
+    def _listeners(self, keep: _Any, listeners: _Any) -> _Any:
+        return super()._listeners(keep, [_Listener(item) if isinstance(item, CheckpointSaverListener) else item
+                                         for item in listeners or ()])
 
     def export_saved_model(self, export_dir_base: _Any, serving_input_receiver_fn: _Callable,
                            assets_extra: _Any = None, as_text: bool = False, checkpoint_path: str | None = None,

@@ -1069,7 +1069,8 @@ class NativeLayer(Layer):
         try:
             graph.check()
         except BaseException:
-            self.__dict__["_native"] = None  # what the failed call has begun cannot be continued
+            if not len(self._in_graphs):  # what the failed call has begun cannot be continued
+                self.__dict__["_native"] = None
             raise
         if graph not in self._in_graphs:
             made_now = new_variables(graph, getattr(graph, "world", None), before)

@@ -474,7 +474,11 @@ class Model(_Layer):
             network._own_graph()
         for name, kind in kinds.items():
             network.kinds.setdefault(name, kind)
-        network.take()
+        try:
+            network.take()
+        except BaseException:  # built for data that the variables do not fit: the next call makes another one
+            self.__dict__["_network"] = None
+            raise
         return network
 
     def _build_for(self, names: list[str], specs: list) -> None:
@@ -1564,7 +1568,7 @@ class Functional(Model):
     def call(self, inputs: _Any, training: _Any = None, mask: _Any = None) -> _Any:
         leaves, _ = self._flat_inputs(inputs)
         order = [self._inputs[key] for key in sorted(self._inputs)] if isinstance(self._inputs, dict) else self._flat
-        made = {id(item): _conform(leaf, item) for item, leaf in zip(order, leaves)}
+        made = {id(item): _conform(leaf, item, self.name, i) for i, (item, leaf) in enumerate(zip(order, leaves))}
         results: dict[tuple, _Any] = {}
 
         def find(leaf: _Any) -> _Any:
@@ -1627,14 +1631,18 @@ def _shapes(tensors: _Any) -> _Any:
     return shapes
 
 
-def _conform(node: _Node, wanted: _KerasTensor) -> _Node:
-    """A last axis of 1 more or less, and the dtype of the Input, as Keras does it."""
+def _conform(node: _Node, wanted: _KerasTensor, model: str, number: int) -> _Node:
+    """A last axis of 1 more or less, and the dtype of the Input, as Keras does it; data of another shape is refused."""
     have, want = node.shape, wanted.shape
     if have is not None and want is not None:
         if len(have) == len(want) + 1 and have[-1] == 1:
             node = _ops.squeeze(node, -1)
         elif len(have) == len(want) - 1 and want[-1] == 1:
             node = _Node(node.graph, _lib.est_expand_dims(node._c, -1))
+        have = node.shape
+        if len(have) != len(want) or any(None not in (a, b) and a != b for a, b in zip(have[1:], want[1:])):
+            raise ValueError(f'Input {number} of layer "{model}" is incompatible with the layer: expected shape='
+                             f"{tuple(want)}, found shape={tuple(have)}")
     if node.dtype != wanted.dtype:
         node = _Node(node.graph, _lib.est_cast(node._c, wanted.dtype.number))
     node.graph.check()
@@ -1743,7 +1751,7 @@ class Sequential(Model):
 
     def call(self, inputs: _Any, training: _Any = None, mask: _Any = None) -> _Any:
         if self._input is not None and isinstance(inputs, _Node) and not isinstance(inputs, _KerasTensor):
-            inputs = _conform(inputs, self._input)
+            inputs = _conform(inputs, self._input, self.name, 0)
         for layer in self._layers[1 if self._texts() is not None else 0:]:
             inputs = layer(inputs)
         return inputs
