@@ -485,6 +485,8 @@ def described(value):
         return [described(item) for item in value]
     if isinstance(value, dict):
         return {str(key): described(item) for key, item in value.items()}
+    if hasattr(value, "indices") and hasattr(value, "dense_shape"):
+        return described([value.indices, value.values, value.dense_shape])
     if hasattr(value, "numpy"):
         return [value.dtype.name, list(value.shape), _plain(np.asarray(value.numpy()).tolist())]
     if isinstance(value, (np.ndarray, np.generic)):
