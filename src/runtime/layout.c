@@ -354,6 +354,13 @@ static est_status grow_slab(est_plan *plan, size_t bytes)
     plan->slab_bytes = 0;
     plan->slab       = plan->device->alloc(
               plan->device, bytes + plan->device->alignment); /* an empty tensor at the very end has an address too */
+    if (plan->slab == NULL && plan->device->runs != NULL) {
+        return est_fail(
+            EST_RESOURCE_EXHAUSTED,
+            "no memory left on the device %s:%d for a step of these shapes, which takes %zu bytes beside its "
+            "variables; make the batch smaller",
+            plan->device->kind, plan->device->number, bytes);
+    }
     if (plan->slab == NULL) return est_no_memory();
     plan->slab_bytes = bytes;
     return EST_OK;

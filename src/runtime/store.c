@@ -125,6 +125,10 @@ static est_status allocate(est_var *var, size_t bytes)
     var->value.data = rows ? est_reserve(value_bytes(&var->value))
                            : var->device->zalloc(var->device, value_bytes(&var->value));
     if (var->value.data != NULL) return EST_OK;
+    if (!rows && var->device->runs != NULL) {
+        return est_fail(EST_RESOURCE_EXHAUSTED, "no memory left on the device %s:%d for variable '%s' (%zu bytes)",
+                        var->device->kind, var->device->number, var->name, bytes);
+    }
     return est_fail(EST_RESOURCE_EXHAUSTED, "no %s for variable '%s' (%zu bytes)",
                     rows ? "address space (lower max_rows, or raise ulimit -v)" : "memory", var->name, bytes);
 }

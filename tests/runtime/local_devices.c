@@ -314,12 +314,22 @@ TEST(memory_limit)
 {
     est_graph   *g;
     est_session *s;
+    est_tensor  *out;
+    est_node     w, large;
 
     assert_ok(est_graph_create(3, &g));
-    (void)est_weight(g, "w", EST_SHAPE(1000, 100), NULL);
+    w     = est_weight(g, "w", EST_SHAPE(1000, 100), NULL);
+    large = est_mean(est_matmul(est_exp(est_random_uniform(est_const_list(g, EST_I64S(3000, 1000)), EST_F32, 1)),
+                                est_read_variable(w)));
     assert_int_equal(est_session_create(g, EST_SESSION(.device_memory_limit = -1), &s), EST_INVALID_ARGUMENT);
     assert_int_equal(est_session_create(g, EST_SESSION(.device_memory_limit = 100000), &s), EST_RESOURCE_EXHAUSTED);
-    assert_non_null(strstr(est_error_message(), "variable 'w' (400000 bytes)"));
+    assert_non_null(strstr(est_error_message(), "no memory left on the device GPU:0 for variable 'w' (400000 bytes)"));
+    assert_ok(est_session_create(g, EST_SESSION(.device_memory_limit = 16 << 20), &s));
+    assert_ok(est_session_init(s));
+    assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NODES(large), (est_nodes){ 0 }, &out),
+                     EST_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(est_error_message(), "no memory left on the device GPU:0 for a step of these shapes"));
+    est_session_free(s);
     assert_ok(est_session_create(g, EST_SESSION(.device_memory_limit = (int64_t)1 << 30), &s));
     assert_ok(est_session_init(s));
     est_session_free(s);
