@@ -133,6 +133,8 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
     if dtype is not None:
         dtype = as_dtype(dtype)
     if hasattr(value, "numpy") and not isinstance(value, np.ndarray):
+        if hasattr(value, "to_tensor"):
+            raise TypeError("a ragged tensor is no array: to_tensor() makes a dense one of it")
         value = value.numpy()
     if _frames.is_column(value):
         value = _frames.column_array(value)

@@ -824,12 +824,17 @@ def _fill(out: Any, value: Any, form: Any, leaves: list) -> None:
     if _nest.structure(value) is not form and not _same(_nest.structure(value), form):
         raise TypeError(f"an element is {_describe(_nest.structure(value))}, but {_describe(form)} was declared")
     for i, (leaf, spec) in enumerate(zip(_nest.flatten(value), leaves)):
-        array = as_array(leaf, spec.dtype)
+        if spec.ragged != isinstance(leaf, RaggedArray):
+            raise TypeError(f"a {type(leaf).__name__} was given where {spec} was declared")
+        array = as_array(leaf.values if spec.ragged else leaf, spec.dtype)
         if spec.shape is not None and not _fits(array.shape, spec.shape):
             raise ValueError(f"an array of shape {array.shape} was given where {tuple(spec.shape)} was declared; "
                              "element_spec says which axes may differ (None)")
         tensor = to_tensor(array, spec.dtype)
         out[i].values = lib.est_tensor_ref(tensor)
+        if spec.ragged:
+            splits = to_tensor(leaf.splits, int64)
+            out[i].splits = lib.est_tensor_ref(splits)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -865,6 +870,8 @@ def _spec_structure(spec: Any) -> Any:
         return {key: _spec_structure(item) for key, item in spec.items()}
     if isinstance(spec, TensorSpec):
         return spec
+    if hasattr(spec, "component"):  # of estoc.tf
+        return spec.component()
     if hasattr(spec, "dtype") and hasattr(spec, "shape"):
         return TensorSpec(None if spec.shape is None else Shape(spec.shape), as_dtype(spec.dtype))
     if isinstance(spec, tuple):
@@ -901,8 +908,8 @@ def _named_nodes(keep: Keep, nodes: Iterable[tuple[str, Node]]) -> Any:
 
 def _c_components(keep: Keep, names: list[str], leaves: list) -> Any:
     return keep.span("est_components", "est_component",
-                     [{"name": keep.string(name), "dtype": leaf.dtype.number, "shape": c_shape(leaf.shape)}
-                      for name, leaf in zip(names, leaves)])
+                     [{"name": keep.string(name), "dtype": leaf.dtype.number, "shape": c_shape(leaf.shape),
+                       "ragged": leaf.ragged} for name, leaf in zip(names, leaves)])
 
 
 def _placeholder(graph: Graph, spec: TensorSpec) -> Any:
@@ -913,6 +920,8 @@ def _placeholder(graph: Graph, spec: TensorSpec) -> Any:
 
 def ragged_or_node(leaf: Any, graph: Graph) -> Any:
     """A part of what a function over nodes returned."""
+    if isinstance(leaf, RaggedArray):
+        return RaggedNode(as_node(leaf.values, graph), as_node(leaf.splits, graph))
     return leaf if isinstance(leaf, RaggedNode) else as_node(leaf, graph)
 
 

@@ -448,6 +448,11 @@ class RaggedNode:
 
     dtype = property(lambda self: self.values.dtype)
 
+    @staticmethod
+    def of(value: Any) -> Any:
+        """The same for a ragged tensor of estoc.tf; anything else stays."""
+        return value._ragged_node() if hasattr(value, "_ragged_node") else value
+
 
 class Variable(Node):
     """A variable's handle. `value()` and operators read it."""

@@ -645,6 +645,8 @@ def _operator(function: Callable, reflected: bool = False) -> Callable:
     build = function.over_nodes
 
     def method(self: Node, other: Any) -> Any:
+        if hasattr(other, "parts"):  # a ragged tensor of estoc.tf, whose own operator knows both
+            return NotImplemented
         here()
         return build(other, self) if reflected else build(self, other)
 

@@ -495,6 +495,8 @@ def described(value):
 
 
 def _plain(value):
+    if isinstance(value, np.ndarray):  # a row of a ragged tensor
+        value = value.tolist()
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, bytes):

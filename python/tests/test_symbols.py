@@ -145,7 +145,7 @@ UNREAD = {
     "x": "of a step to override",
     "dtype verify_shape": "initializers are told the dtype and the shape by the variable",
     "synchronization aggregation collections values": "variables, and names, are the same with any of them",
-    "expand_composites output_classes output_shape": "there are no composites, and shapes are known",
+    "output_classes output_shape": "classes and shapes are known",
     "estimator": "early stopping reads the results of the model that it is a hook of",
     "embeddings_metadata": "of embeddings_freq, which is refused",
     "compression": "of a snapshot, whose file is read by this package alone",
@@ -163,6 +163,7 @@ UNREAD = {
     "filename": "of a Saver: save and restore name the file",
     "validate_shape": "assign refuses another shape",
     "scope": "the names of operations of losses",
+    "validate": "that the rows of ragged tensors are checked, which they are",
     "fused renorm_momentum": "how batch normalisation computes; of renorm, which is refused",
 }
 

@@ -38,11 +38,14 @@ from ._eager import unwrap as _unwrap
 from ._function import dense as _dense
 from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
 from ._module import Module
+from ._ragged import RaggedTensor, RaggedTensorSpec  # noqa: F401
+from ._ragged_ops import gather_of as _gather_of
+from ._ragged_shape import DynamicRaggedShape as _DynamicRaggedShape
 from ._sparse import SparseTensor  # noqa: F401
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
-               feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers, random,
-               saved_model, sparse, strings, summary, test, train, types, version)
+               experimental, feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers,
+               ragged, random, saved_model, sparse, strings, summary, test, train, types, version)
 
 __version__ = version.VERSION
 _set_logger("tensorflow")
@@ -76,6 +79,8 @@ def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, 
             pass
     if isinstance(value, IndexedSlices):
         return _dense(value)
+    if isinstance(value, RaggedTensor):
+        raise ValueError("a ragged tensor is no tensor: to_tensor() makes a dense one of it")
     if isinstance(value, _ops.Node):
         return value.value() if isinstance(value, _ops.Variable) else value
     if isinstance(value, Variable):
@@ -84,8 +89,8 @@ def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, 
 
 
 def is_tensor(x: _Any) -> _Any:
-    """Whether it is a tensor or a variable."""
-    return isinstance(x, (Tensor, Variable))
+    """Whether it is a tensor of any kind or a variable."""
+    return isinstance(x, (Tensor, Variable, SparseTensor, RaggedTensor))
 
 
 def executing_eagerly() -> _Any:
@@ -114,6 +119,12 @@ for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm",
               "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
 _one_hot, _identity = _eager(_ops.one_hot, "one_hot"), identity  # noqa: F821
+gather, _reshape = _gather_of(gather), reshape  # noqa: F821
+
+
+def reshape(tensor: _Any, shape: _Any, name: str | None = None) -> _Any:
+    """The same elements in another shape."""
+    return shape.reshape(tensor) if isinstance(shape, _DynamicRaggedShape) else _reshape(tensor, shape, name=name)
 
 
 def identity(input: _Any, name: str | None = None) -> _Any:  # noqa: A002
@@ -127,7 +138,7 @@ def identity(input: _Any, name: str | None = None) -> _Any:  # noqa: A002
 def one_hot(indices: _Any, depth: _Any, on_value: _Any = None, off_value: _Any = None, axis: int | None = None,
             dtype: _Any = None, name: str | None = None) -> _Any:
     """A 1 at each index, and 0 elsewhere. Indices that are floats lose their fractions, as in TensorFlow."""
-    if not isinstance(indices, (_ops.Node, Variable)):
+    if not isinstance(indices, (_ops.Node, Variable, RaggedTensor)):
         indices = Tensor(_unwrap(indices))
     if indices.dtype.is_floating:
         indices = cast(indices, int64)

@@ -7,7 +7,6 @@ import re
 import sys
 from typing import Any, Callable, Mapping
 
-_RAGGED = "there are no ragged tensors; estoc.io.RaggedArray has rows of unequal length"
 _DTYPES = "tensors are float32, float64, int32, int64, uint8, bool or string; tf.keras.mixed_precision computes in bfloat16"
 HINTS: dict[str, str] = {
     **dict.fromkeys(("float16", "half", "bfloat16", "int8", "int16", "uint16", "uint32", "uint64", "complex64", "complex128",
@@ -23,7 +22,6 @@ HINTS: dict[str, str] = {
     "experimental_export_all_saved_models": "export_saved_model, which exports for prediction",
     "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element",
-    "RaggedTensor": _RAGGED, "ragged": _RAGGED,
 }
 
 

@@ -37,6 +37,8 @@ def _plain_shape(shape: Any) -> Any:
 
 
 def _filled(shape: Any, value: Any, dtype: Any) -> Any:
+    if hasattr(shape, "filled"):  # of a ragged tensor
+        return shape.filled(value, dtype)
     shape = _plain_shape(shape)
     kind = as_dtype(dtype)
     if isinstance(shape, tuple) and ops.building_graph() is not None:  # tf.compat.v1

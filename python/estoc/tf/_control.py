@@ -9,9 +9,9 @@ from .. import ops
 from .._tensor import as_dtype, int32
 from ..errors import InvalidArgumentError, OutOfRangeError
 from ..graph import NeedsValue, Node, Shape, merged_shape
-from . import _structure
+from . import _structure, nest
 from ._array import zeros
-from ._eager import Tensor, eager, unwrap
+from ._eager import Tensor, composite_among, eager, unwrap
 from ._world import Variable
 
 _stack, _concat, _unstack, _gather = eager(ops.stack), eager(ops.concat), eager(ops.unstack), eager(ops.gather)
@@ -19,13 +19,15 @@ _cast, _reshape = eager(ops.cast), eager(ops.reshape)
 
 
 def _tensor(value: Any, dtype: Any = None) -> Any:
+    if isinstance(value, _structure.Composite):
+        return value
     if isinstance(value, Variable):
         value = value.value()
     return value if isinstance(value, (Tensor, Node)) else Tensor(unwrap(value), dtype)
 
 
 def _tensors(value: Any) -> Any:
-    return _structure.map_structure(_tensor, value)
+    return nest.map_structure(_tensor, value)
 
 
 def _number(value: Any, what: str) -> int:
@@ -219,6 +221,12 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
 
 def _rows(elems: Any) -> list:
     """The elements along the first axis of all parts of a structure."""
+    if composite_among([elems] if isinstance(elems, _structure.Composite) else nest.flatten(elems)) is not None:
+        leaves = [list(leaf) if isinstance(leaf, _structure.Composite) else list(_unstack(_tensor(leaf)))
+                  for leaf in nest.flatten(elems)]
+        if len({len(leaf) for leaf in leaves}) > 1:
+            raise InvalidArgumentError(f"elems have first axes of different sizes: {sorted(map(len, leaves))}")
+        return [nest.pack_sequence_as(elems, row) for row in zip(*leaves)]
     parts = [_tensor(leaf) for leaf in _structure.flatten(elems)]
     if not parts:
         raise ValueError("elems must be a Tensor or (possibly nested) sequence of Tensors.")
@@ -238,6 +246,15 @@ def _together(results: list) -> Any:
     return _structure.pack_as(results[0], [_stack(list(column)) for column in columns])
 
 
+def _rows_together(results: list, kinds: list) -> Any:
+    """The same where some results, as kinds says, are rows of ragged tensors."""
+    from .ragged import stack
+    columns = zip(*(nest.flatten(result) for result in results))
+    return nest.pack_sequence_as(results[0], [
+        stack(list(column)) if isinstance(kind, _structure.Composite) and len(kind.shape) > 1 else _stack(list(column))
+        for column, kind in zip(columns, kinds)])
+
+
 def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int | None = None, back_prop: bool = True,
            swap_memory: bool = False, infer_shape: bool = True, name: str | None = None,
            fn_output_signature: Any = None) -> Any:
@@ -248,10 +265,13 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
     results = [_tensors(fn(row)) for row in _rows(elems)]
     if not results:
         raise NotImplementedError("tf.map_fn of no rows: nothing says what the function returns")
-    made = _together(results)
-    kinds = [_tensor(leaf).dtype for leaf in _structure.flatten(elems)] if wanted is None else [
-        as_dtype(getattr(leaf, "dtype", leaf)) for leaf in _structure.flatten(wanted)]
-    for found, kind in zip(_structure.flatten(made), kinds):
+    kinds = [leaf if isinstance(leaf, _structure.Composite) else _tensor(leaf).dtype for leaf in nest.flatten(elems)
+             ] if wanted is None else [leaf if isinstance(leaf, _structure.Composite) else as_dtype(
+                 getattr(leaf, "dtype", leaf)) for leaf in nest.flatten(wanted)]
+    made = _rows_together(results, kinds) if composite_among(kinds) is not None else _together(results)
+    for found, kind in zip(nest.flatten(made), kinds):
+        if isinstance(kind, _structure.Composite):
+            kind = kind.dtype
         if found.dtype != kind:
             raise InvalidArgumentError(f"tf.map_fn: the function gave {found.dtype.name}, and fn_output_signature (or "
                                        f"the dtype of elems) is {kind.name}")

@@ -160,7 +160,7 @@ def wrap(value: Any) -> Any:
     """Arrays as tensors; nodes stay."""
     if isinstance(value, (np.ndarray, np.generic, bytes)):
         return Tensor(value)
-    if isinstance(value, RaggedArray):
+    if isinstance(value, (RaggedArray, _structure.Composite)):
         return value
     if isinstance(value, tuple):
         return tuple(wrap(item) for item in value)
@@ -330,6 +330,20 @@ def _symbolic(values: Any) -> Any:
             found = _symbolic(value.values())
             if found is not None:
                 return found
+        elif isinstance(value, _structure.Composite):
+            return value
+    return None
+
+
+def composite_among(values: Any) -> Any:
+    """The first value that is made of several tensors; None: there is none."""
+    for value in values:
+        if isinstance(value, _structure.Composite):
+            return value
+        if isinstance(value, (list, tuple)):
+            found = composite_among(value)
+            if found is not None:
+                return found
     return None
 
 
@@ -349,6 +363,9 @@ def dispatch(function: Callable, positional: tuple, named: dict, convert: Callab
     record = getattr(found, "_keras_call", None)
     if record is not None:
         return record(function, positional, named)
+    composite = composite_among((*positional, *named.values()))
+    if composite is not None:
+        return composite.dispatch(function, positional, named, convert)
     here()
     return function(*(unwrap(value) for value in positional), **{key: unwrap(value) for key, value in named.items()})
 
@@ -462,6 +479,8 @@ def _operator(function: Callable, reflected: bool = False) -> Callable:
     build = apply.over_nodes
 
     def method(self: Any, other: Any) -> Any:
+        if isinstance(other, _structure.Composite) and not isinstance(self, _structure.Composite):
+            return NotImplemented  # its own operator knows both
         if type(self) is Tensor and not _tapes.__dict__.get("stack"):
             mine, kind = self._value, type(other)
             if kind is Tensor:

@@ -21,14 +21,38 @@ class PerReplica:
         return self._text(str)
 
 
+class Composite:
+    """A value that is made of several tensors, as a ragged one is: functions that are traced see its parts."""
+
+    __slots__ = ()
+
+    def parts(self) -> tuple:
+        """Tensors, arrays, nodes, or composites again."""
+        raise NotImplementedError
+
+    def of_parts(self, parts: list) -> Any:
+        """The same kind of value of other parts."""
+        raise NotImplementedError
+
+    def kind(self) -> tuple:
+        """What is known of it beside its parts, as a key."""
+        return ()
+
+    def dispatch(self, function: Callable, positional: tuple, named: dict, convert: Callable) -> Any:
+        """A function over nodes that was given this value."""
+        raise NotImplementedError
+
+
 def is_nested(value: Any) -> bool:
-    return isinstance(value, (dict, list, tuple, PerReplica)) and not hasattr(value, "as_list")
+    return isinstance(value, (dict, list, tuple, PerReplica, Composite)) and not hasattr(value, "as_list")
 
 
 def flatten(value: Any) -> list:
     """The leaves; those of dicts in the order of their keys. A shape is a leaf."""
     if not is_nested(value):
         return [value]
+    if isinstance(value, Composite):
+        value = value.parts()
     if isinstance(value, dict):
         return [leaf for key in sorted(value) for leaf in flatten(value[key])]
     if isinstance(value, PerReplica):
@@ -46,6 +70,8 @@ def map_structure(function: Callable, value: Any) -> Any:
             key: made[key] for key in value}
     if isinstance(value, PerReplica):
         return PerReplica(map_structure(function, item) for item in value.values)
+    if isinstance(value, Composite):
+        return value.of_parts([map_structure(function, item) for item in value.parts()])
     items = [map_structure(function, item) for item in value]
     return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
@@ -64,4 +90,6 @@ def key_of(value: Any, leaf: Callable) -> Any:
         return ("dict",) + tuple((key, key_of(value[key], leaf)) for key in sorted(value))
     if isinstance(value, PerReplica):
         return ("replicas",) + tuple(key_of(item, leaf) for item in value.values)
+    if isinstance(value, Composite):
+        return ("composite", value.kind()) + tuple(key_of(item, leaf) for item in value.parts())
     return (type(value).__name__,) + tuple(key_of(item, leaf) for item in value)

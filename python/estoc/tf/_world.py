@@ -325,6 +325,8 @@ class Trace:
         """Placeholders for the next element of an iterator."""
         from . import _structure
         leaves = _structure.flatten(spec)
+        if any(getattr(leaf, "ragged", False) for leaf in leaves):
+            raise NeedsValue("an iterator over VarLenFeatures is read outside of functions that are traced")
         nodes = [self.graph.placeholder(None, leaf.dtype, leaf.shape) for leaf in leaves]
         self.pulls.append((iterator, nodes))
         return _structure.pack_as(spec, nodes)

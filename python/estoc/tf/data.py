@@ -19,10 +19,11 @@ from .. import io as _io
 from .._lib import Keep, c_seed, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
 from ..errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
-from ..graph import Graph, NeedsValue, Node, Shape, as_node
+from ..graph import Graph, NeedsValue, Node, RaggedNode, Shape, as_node
 from . import _structure
 from ._absent import Named, module_getattr
-from ._eager import unwrap, wrap
+from ._eager import Tensor, unwrap, wrap
+from ._ragged import RaggedTensor, RaggedTensorSpec
 from ._world import current_trace, next_seed
 
 AUTOTUNE = -1
@@ -146,7 +147,8 @@ def _workers(num_parallel_calls: int | None) -> int:
 
 
 def _values(value: Any) -> Any:
-    return _nest.map_structure(unwrap, value)
+    """Tensors as arrays or nodes; ragged ones as what estoc has for them."""
+    return _nest.map_structure(lambda leaf: RaggedNode.of(unwrap(leaf)), value)
 
 
 class _Source:
@@ -209,6 +211,7 @@ class Dataset(Named, _data.Dataset):
 
     _where = "tf.data.Dataset"
     _own_rows: frozenset | None = None
+    _own_raggeds: frozenset | None = None
 
     def __iter__(self) -> "OwnedIterator":
         if current_trace() is not None:
@@ -225,6 +228,8 @@ class Dataset(Named, _data.Dataset):
 
     @classmethod
     def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> "Dataset":
+        if any(isinstance(leaf, RaggedTensor) for leaf in _nest.flatten(tensors)):
+            return cls._of_ragged(tensors, True)
         dataset = _tensors_over_nodes(_values(tensors), cls.from_tensor_slices, lambda shape: shape[1:])
         if dataset is not None:
             return dataset
@@ -233,7 +238,42 @@ class Dataset(Named, _data.Dataset):
         return dataset
 
     @classmethod
+    def _of_ragged(cls, tensors: Any, rows: bool) -> "Dataset":
+        """Slices, or one element, of tensors of which some are ragged: those are constants of a map, which takes the
+        row with the number of the element."""
+        form, leaves = _nest.structure(tensors), _nest.flatten(tensors)
+        for leaf in leaves:
+            if isinstance(leaf, RaggedTensor) and leaf.ragged_rank > (2 if rows else 1):
+                RaggedTensorSpec.from_value(leaf[0] if rows else leaf).component()
+
+        def count(leaf: Any) -> int:
+            return int(leaf.shape[0]) if hasattr(leaf, "shape") else len(leaf)
+
+        counts = {count(leaf) for leaf in leaves} if rows else {1}
+        if len(counts) > 1:
+            raise ValueError(f"Dimensions {sorted(counts)} are not compatible")
+        numbers = np.arange(counts.pop())
+        plain = tuple(leaf for leaf in leaves if not isinstance(leaf, RaggedTensor))
+        source = cls.from_tensor_slices((numbers, *plain)) if rows else cls.from_tensors((np.int64(0), *plain))
+
+        def element(number: Any, *values: Any) -> Any:
+            rest = iter(values)
+            return _nest.pack(form, [(_ragged_row(leaf, number) if rows else leaf) if isinstance(leaf, RaggedTensor)
+                                     else next(rest) for leaf in leaves])
+
+        made = source.map(element)
+        if rows:
+            names = dict(zip(made._names, leaves))
+            made._own_rows = made._own_raggeds = frozenset(
+                name for name, leaf in names.items() if isinstance(leaf, RaggedTensor) and leaf.ragged_rank == 1) | (
+                    made._own_raggeds or frozenset())
+            made._own_rows = frozenset(name for name in made._own_rows if names[name].ragged_rank == 1)
+        return made
+
+    @classmethod
     def from_tensors(cls, tensors: Any, name: str | None = None) -> "Dataset":
+        if any(isinstance(leaf, RaggedTensor) for leaf in _nest.flatten(tensors)):
+            return cls._of_ragged(tensors, False)
         dataset = _tensors_over_nodes(_values(tensors), cls.from_tensors, lambda shape: shape)
         if dataset is not None:
             return dataset
@@ -266,8 +306,9 @@ class Dataset(Named, _data.Dataset):
         if output_signature is None:
             output_signature = _signature(output_types, output_shapes)
         arguments = tuple(unwrap(item) for item in args or ())
-        plain = _values if _nest.structure(output_signature) is not _nest.LEAF else lambda row: as_array(unwrap(row))
-        return super().from_generator(lambda: map(plain, generator(*arguments)), output_signature)
+        plain = _values if _nest.structure(output_signature) is not _nest.LEAF or isinstance(
+            output_signature, RaggedTensorSpec) else lambda row: as_array(unwrap(row))
+        return _of_rows(lambda: map(plain, generator(*arguments)), output_signature)
 
     @classmethod
     def list_files(cls, file_pattern: Any, shuffle: bool | None = None, seed: int | None = None,
@@ -282,6 +323,12 @@ class Dataset(Named, _data.Dataset):
         if isinstance(datasets, dict):
             raise NotImplementedError("zip takes a tuple of datasets; dicts do not exist yet")
         zipped = _data.Dataset.zip.__func__(Dataset, tuple(datasets))
+        names, rows, raggeds = iter(zipped._names), set(), set()
+        for dataset in datasets:
+            for old, new in zip(dataset._names, names):
+                rows.update([new] if old in dataset._rows else [])
+                raggeds.update([new] if old in dataset._raggeds else [])
+        zipped._own_rows, zipped._own_raggeds = frozenset(rows), frozenset(raggeds)
         counts = [dataset._count for dataset in datasets]
         finite = [count for count in counts if count >= 0]
         zipped._count = _UNKNOWN if _UNKNOWN in counts else min(finite, default=_INFINITE)
@@ -291,8 +338,43 @@ class Dataset(Named, _data.Dataset):
               deterministic: bool | None = None, name: str | None = None) -> "Dataset":
         size = int(batch_size)
         made = self._batch(size, bool(drop_remainder), lib.EST_ROWS_RAGGED if self._rows else 0)
-        made._own_rows = frozenset()
+        made._own_rows, made._own_raggeds = frozenset(), self._raggeds
         return self._sized(made, lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
+
+    def ragged_batch(self, batch_size: int, drop_remainder: bool = False, row_splits_dtype: Any = int64,
+                     name: str | None = None) -> "Dataset":
+        """batch_size elements become one; of those whose first axis differs rows of a ragged tensor."""
+        if as_dtype(row_splits_dtype) != int64:
+            raise NotImplementedError("ragged_batch: row_splits_dtype is tf.int64")
+        if any(spec.ragged for _, spec in self._components()):
+            raise NotImplementedError("a batch of ragged tensors would have several levels: merge_dims() makes one of them")
+        open_ = frozenset(name for name, spec in self._components() if spec.shape is None or spec.shape[:1] == (None,))
+        marked = self._then(lambda chain, stage: chain)
+        marked._own_rows = marked._own_raggeds = open_
+        return self._sized(marked, lambda n: n).batch(batch_size, drop_remainder)
+
+    @property
+    def _raggeds(self) -> frozenset:
+        """Names of components that are ragged tensors, or rows of them; others with splits are of VarLenFeatures."""
+        if self._own_raggeds is None and self._parents and self._structure is self._parents[0]._structure:
+            return getattr(self._parents[0], "_raggeds", frozenset())
+        return self._own_raggeds or frozenset()
+
+    def _tensors(self, element: Any) -> Any:
+        """Arrays of an element as tensors."""
+        if not self._raggeds:
+            return wrap(element)
+        return _nest.pack(self.structure, [_ragged_of(leaf, name in self._raggeds) for name, leaf in zip(
+            self._names, _nest.flatten(element))])
+
+    @property
+    def element_spec(self) -> Any:
+        """What elements look like."""
+        spec = super().element_spec
+        if not self._raggeds:
+            return spec
+        return _nest.pack(self.structure, [_ragged_spec(leaf) if name in self._raggeds else leaf for name, leaf in zip(
+            self._names, _nest.flatten(spec))])
 
     @property
     def _rows(self) -> frozenset:
@@ -352,13 +434,14 @@ class Dataset(Named, _data.Dataset):
         try:
             with graph.as_default():
                 result = map_func(*arguments) if isinstance(arguments, tuple) else map_func(arguments)
+            raggeds = [isinstance(leaf, RaggedTensor) for leaf in _nest.flatten(_unlisted_tuple(result))]
         except NeedsValue as why:
             return self._map_called(map_func, why)
         finally:
             _Trace.current.pop()
         if lib.est_global_variables(graph._c).n > 0:
             return self._map_called(map_func, "it reads variables, which may change")
-        result = _values(tuple(result) if isinstance(result, list) else result)
+        result = _values(_unlisted_tuple(result))
         form = _nest.structure(result)
         _nest.check_dict_keys(form)
         names = _nest.names(form)
@@ -374,34 +457,49 @@ class Dataset(Named, _data.Dataset):
         made = self._then(build, form)
         made._own_rows = frozenset(name for name, node in zip(names, nodes)
                                    if isinstance(node, Node) and _key(node) in trace.rows)
+        kept = {_key(node) for name, node in inputs if name in self._rows & self._raggeds}
+        made._own_raggeds = frozenset(name for name, node, ragged in zip(names, nodes, raggeds) if ragged or
+                                      isinstance(node, Node) and _key(node) in kept)
         return self._sized(made, lambda n: n)
 
     def _map_called(self, map_func: Callable, why: Any) -> "Dataset":
         _warn_called(map_func, why)
 
+        raggeds: list = []
+
         def call(*element: Any) -> Any:
-            result = map_func(*map(wrap, element))
-            return _values(_structure.map_structure(_unlisted, tuple(result) if isinstance(result, list) else result))
+            given = self._tensors(element if isinstance(self.structure, tuple) else element[0])
+            result = map_func(*given) if isinstance(given, tuple) else map_func(given)
+            result = _structure.map_structure(_unlisted, _unlisted_tuple(result))
+            raggeds[:] = [isinstance(leaf, RaggedTensor) for leaf in _nest.flatten(result)]
+            return _values(result)
 
         specs: list = []
         for element in _data.DatasetIterator(self.take(2)):  # a dimension that differs is open
-            result = _nest.map_structure(as_array, _data.called(call, *element) if isinstance(element, tuple) else
-                                         _data.called(call, element))
-            specs.append(_nest.map_structure(lambda leaf: TensorSpec(leaf.shape, leaf.dtype), result))
+            result = _data.called(call, *element) if isinstance(element, tuple) else _data.called(call, element)
+            specs.append(_nest.map_structure(_spec_of, result))
         if not specs:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
         made = _merged(specs[0], specs[-1])
-        if any(len(spec.shape) and spec.shape[0] is None for _, spec in self._components()):  # the last batch is smaller
-            made = _nest.map_structure(lambda spec: TensorSpec((None, *spec.shape[1:]), spec.dtype) if len(spec.shape)
-                                       else spec, made)
-        return self._sized(_data.Dataset.map(self, call, made), lambda n: n)
+        if any(spec.shape is not None and spec.shape[:1] == (None,) for _, spec in self._components()):
+            # the last batch is smaller
+            made = _nest.map_structure(lambda spec: TensorSpec((None, *spec.shape[1:]), spec.dtype, ragged=spec.ragged)
+                                       if len(spec.shape) else spec, made)
+        dataset = self._sized(_data.Dataset.map(self, call, made), lambda n: n)
+        dataset._own_raggeds = frozenset(name for name, ragged in zip(dataset._names, raggeds) if ragged)
+        return dataset
 
     def filter(self, predicate: Callable, name: str | None = None) -> "Dataset":
         try:
             return self.filter_graph(predicate)
         except NeedsValue as why:
             _warn_called(predicate, why)
-            return _data.Dataset.filter(self, lambda *element: predicate(*map(wrap, element)))
+            return _data.Dataset.filter(self, lambda *element: self._call_with(predicate, element if isinstance(
+                self.structure, tuple) else element[0]))
+
+    def _trace_inputs(self) -> tuple:
+        graph, inputs, arguments = super()._trace_inputs()
+        return graph, inputs, self._tensors(arguments)
 
     def interleave(self, map_func: Callable, cycle_length: int | None = None, block_length: int | None = None,
                    num_parallel_calls: int | None = None, deterministic: bool | None = None,
@@ -409,8 +507,9 @@ class Dataset(Named, _data.Dataset):
         """map_func is called with each element and makes a dataset of it; C reads cycle_length of them in turn."""
         if cycle_length in (None, AUTOTUNE):
             cycle_length = 1 if num_parallel_calls is None else min(os.cpu_count() or 1, 10)
-        return super().interleave(lambda *element: map_func(*map(wrap, element)), int(cycle_length),
-                                  int(block_length or 1), 0 if num_parallel_calls is None else 1)
+        return super().interleave(lambda *element: self._call_with(map_func, element if isinstance(
+            self.structure, tuple) else element[0]), int(cycle_length), int(block_length or 1),
+            0 if num_parallel_calls is None else 1)
 
     def flat_map(self, map_func: Callable, name: str | None = None) -> "Dataset":
         """The elements of the datasets that map_func makes of elements, one dataset after the other."""
@@ -430,7 +529,7 @@ class Dataset(Named, _data.Dataset):
         def rows() -> Iterator[Any]:
             return itertools.takewhile(lambda row: bool(self._call_with(predicate, row)), _data.DatasetIterator(self))
 
-        return _data.Dataset.from_generator.__func__(Dataset, rows, self.element_spec)
+        return _of_rows(rows, self.element_spec)
 
     def scan(self, initial_state: Any, scan_func: Callable, name: str | None = None) -> "Dataset":
         """scan_func(state, element) gives the next state and an element."""
@@ -439,14 +538,14 @@ class Dataset(Named, _data.Dataset):
         def rows() -> Iterator[Any]:
             state = first
             for row in _data.DatasetIterator(self):
-                state, made = scan_func(state, wrap(row))
+                state, made = scan_func(state, self._tensors(row))
                 yield _values(made)
 
         made = next(rows(), None)
         if made is None:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
         spec = _nest.map_structure(lambda leaf: TensorSpec(as_array(leaf).shape, as_array(leaf).dtype), made)
-        return self._sized(_data.Dataset.from_generator.__func__(Dataset, rows, spec), lambda n: n)
+        return self._sized(_of_rows(rows, spec), lambda n: n)
 
     def unique(self, name: str | None = None) -> "Dataset":
         """Every value once, where it is first."""
@@ -458,7 +557,7 @@ class Dataset(Named, _data.Dataset):
                     seen.add(key)
                     yield row
 
-        return _data.Dataset.from_generator.__func__(Dataset, rows, self.element_spec)
+        return _of_rows(rows, self.element_spec)
 
     def get_single_element(self, name: str | None = None) -> Any:
         """The element of a dataset of one."""
@@ -467,9 +566,9 @@ class Dataset(Named, _data.Dataset):
             raise InvalidArgumentError("Dataset was empty." if not found else "Dataset had more than one element.")
         return found[0]
 
-    @staticmethod
-    def _call_with(function: Callable, row: Any) -> Any:
-        return function(*map(wrap, row)) if isinstance(row, tuple) else function(wrap(row))
+    def _call_with(self, function: Callable, row: Any) -> Any:
+        row = self._tensors(row)
+        return function(*row) if isinstance(row, tuple) else function(row)
 
     def window(self, size: int, shift: int | None = None, stride: int = 1, drop_remainder: bool = False,
                name: str | None = None) -> "Windows":
@@ -514,7 +613,7 @@ class Dataset(Named, _data.Dataset):
                 else:
                     left[number] = 0
 
-        return _data.Dataset.from_generator.__func__(Dataset, rows, datasets[0].element_spec)
+        return _of_rows(rows, datasets[0].element_spec)
 
     def rejection_resample(self, class_func: Callable, target_dist: Any, initial_dist: Any = None, seed: int | None = None,
                            name: str | None = None) -> "Dataset":
@@ -537,7 +636,7 @@ class Dataset(Named, _data.Dataset):
                 if random.random_sample() * odds.max() < odds[int(one)]:
                     yield one, element
 
-        return _data.Dataset.from_generator.__func__(Dataset, rows, spec)
+        return _of_rows(rows, spec)
 
     @staticmethod
     def choose_from_datasets(datasets: Any, choice_dataset: "Dataset", stop_on_empty_dataset: bool = True) -> "Dataset":
@@ -553,7 +652,7 @@ class Dataset(Named, _data.Dataset):
                 elif stop_on_empty_dataset:
                     return
 
-        return _data.Dataset.from_generator.__func__(Dataset, rows, datasets[0].element_spec)
+        return _of_rows(rows, datasets[0].element_spec)
 
     def cardinality(self, name: str | None = None) -> Any:
         """How many elements there are; -1: no end, -2: unknown before they are counted."""
@@ -605,10 +704,17 @@ class Dataset(Named, _data.Dataset):
     output_shapes = property(lambda self: _nest.map_structure(lambda spec: spec.shape, self.element_spec))
 
     def enumerate(self, start: int = 0, name: str | None = None) -> "Dataset":
-        return self._sized(super().enumerate(start), lambda n: n)
+        made = super().enumerate(start)
+        new = dict(zip(self._names, made._names[1:]))
+        made._own_rows = frozenset(new[old] for old in self._rows)
+        made._own_raggeds = frozenset(new[old] for old in self._raggeds)
+        return self._sized(made, lambda n: n)
 
     def unbatch(self, name: str | None = None) -> "Dataset":
-        return super().unbatch()
+        made = super().unbatch()
+        ragged = frozenset(name for name, spec in self._components() if spec.ragged)
+        made._own_rows, made._own_raggeds = ragged, ragged & self._raggeds
+        return made
 
     def concatenate(self, dataset: "Dataset", name: str | None = None) -> "Dataset":
         joined = super().concatenate(dataset)
@@ -689,7 +795,7 @@ class Windows(Named):
                    name: str | None = None) -> Dataset:
         specs = _nest.map_structure(lambda spec: TensorSpec((None,) + tuple(spec.shape), spec.dtype),
                                     self._source.element_spec)
-        windows = _data.Dataset.from_generator.__func__(Dataset, self._rows, specs)
+        windows = _of_rows(self._rows, specs)
         form = self._source.structure
 
         def call(*parts: Any) -> Any:
@@ -712,10 +818,65 @@ def _unlisted(leaf: Any) -> Any:
     return np.asarray(leaf) if isinstance(leaf, (bool, np.bool_)) else leaf
 
 
+def _of_rows(rows: Callable, spec: Any) -> Dataset:
+    """The arrays that the iterables of rows() yield, which look like spec."""
+    made = _data.Dataset.from_generator.__func__(Dataset, rows, spec)
+    made._own_raggeds = frozenset(name for name, leaf in zip(made._names, _nest.flatten(spec)) if isinstance(
+        leaf, RaggedTensorSpec))
+    made._own_rows = frozenset(name for name, leaf in zip(made._names, _nest.flatten(spec)) if isinstance(
+        leaf, RaggedTensorSpec) and leaf.ragged_rank == 0)
+    return made
+
+
+def _unlisted_tuple(result: Any) -> Any:
+    return tuple(result) if isinstance(result, list) else result
+
+
+def _spec_of(leaf: Any) -> TensorSpec:
+    """What an array or a ragged one of an element looks like."""
+    if isinstance(leaf, _io.RaggedArray):
+        return TensorSpec((None, *leaf.values.shape[1:]), leaf.values.dtype, ragged=True)
+    array = as_array(leaf)
+    return TensorSpec(array.shape, array.dtype)
+
+
+def _ragged_of(leaf: Any, ragged: bool) -> Any:
+    """A part of an element as a tensor."""
+    if ragged and isinstance(leaf, (_io.RaggedArray, RaggedNode)):
+        values = leaf.values if isinstance(leaf.values, Node) else Tensor(leaf.values)
+        return RaggedTensor._of(values, leaf.splits)
+    return wrap(leaf)
+
+
+def _ragged_spec(spec: TensorSpec) -> Any:
+    """That of a ragged tensor, or of one row of it."""
+    if spec.ragged:
+        return RaggedTensorSpec((None, None, *spec.shape[1:]), spec.dtype, 1)
+    return RaggedTensorSpec(spec.shape, spec.dtype, 0)
+
+
+def _ragged_row(value: RaggedTensor, number: Node) -> Any:
+    """The row with a number that is known when it is run."""
+    from .. import ops
+    graph = number.graph
+    splits = graph.constant(value._splits.astype(np.int64))
+    start, end = ops.gather(splits, number), ops.gather(splits, number + 1)
+    places = graph.node(lib.est_range(start._c, end._c, graph.constant(np.int64(1))._c))
+    inner = value._inner
+    if not isinstance(inner, RaggedTensor):
+        return ops.gather(graph.constant(unwrap(inner)), places)
+    ends = graph.constant(inner._splits.astype(np.int64))
+    first = ops.gather(ends, start)
+    one = graph.constant(np.int64(1))
+    cut = graph.node(lib.est_range(start._c, (end + one)._c, one._c))
+    below = graph.node(lib.est_range(first._c, ops.gather(ends, end)._c, one._c))
+    return RaggedTensor._of(ops.gather(graph.constant(unwrap(inner._inner)), below), ops.gather(ends, cut) - first)
+
+
 def _merged(a: Any, b: Any) -> Any:
     """Two specs as one that both fit."""
     specs = [TensorSpec(None if len(x.shape) != len(y.shape) else tuple(m if m == n else None for m, n in
-                                                                          zip(x.shape, y.shape)), x.dtype)
+                                                                          zip(x.shape, y.shape)), x.dtype, ragged=x.ragged)
              for x, y in zip(_nest.flatten(a), _nest.flatten(b))]
     return _nest.pack(_nest.structure(a), specs)
 
@@ -737,9 +898,11 @@ class OwnedIterator(_data.DatasetIterator):
         trace = current_trace()
         if trace is not None:
             return trace.pull(self, self.element_spec)
-        return wrap(super().__next__())
+        return self._dataset._tensors(super().__next__())
 
     def _next_values(self) -> list:
+        if any(self._ragged):
+            return [np.asarray(unwrap(part)) for part in _structure.flatten(self._dataset._tensors(super().__next__()))]
         return [np.asarray(leaf) for leaf in _nest.flatten(super().__next__())]
 
     def save_position(self) -> np.ndarray:
@@ -983,6 +1146,10 @@ class experimental:  # noqa: N801 - a module in TensorFlow
     @staticmethod
     def shuffle_and_repeat(buffer_size: int, count: int | None = None, seed: int | None = None) -> Callable:
         return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+    @staticmethod
+    def dense_to_ragged_batch(batch_size: int, drop_remainder: bool = False, row_splits_dtype: Any = int64) -> Callable:
+        return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
 
     @staticmethod
     def unbatch() -> Callable:

@@ -15,6 +15,7 @@ from ..graph import as_node as _as_node
 from ..graph import default_graph as _default_graph
 from ..layers import _padding
 from ._absent import module_getattr as _module_getattr
+from ._structure import Composite as _Composite
 from ._eager import dispatch as _dispatch
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
@@ -107,6 +108,8 @@ def dropout(x: _Any, rate: float, noise_shape: _Any = None, seed: int | None = N
     """Zeroes elements with that probability and scales the others up."""
     if noise_shape is not None:
         raise NotImplementedError("dropout: noise_shape does not exist yet")
+    if isinstance(x, _Composite):  # a ragged tensor
+        return x.with_flat_values(dropout(x.flat_values, rate, seed=seed))
     from . import random as _random
     if isinstance(_unwrap(rate), _Node):  # known when it is run
         x, rate = _identity(x), _ops.reshape(_unwrap(rate), [])
@@ -180,6 +183,8 @@ def embedding_lookup(params: _Any, ids: _Any, max_norm: float | None = None, nam
         if len(params) != 1:
             raise NotImplementedError("embedding_lookup: a table in several parts does not exist yet")
         params = params[0]
+    if isinstance(ids, _Composite):
+        return ids.with_flat_values(embedding_lookup(params, ids.flat_values))
     from ._world import Variable, current_trace
     trace = current_trace()
     if isinstance(params, Variable) and trace is not None and params.graph is trace.graph and \

@@ -26,6 +26,7 @@ from . import _structure
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
+from ._ragged import RaggedTensor as _RaggedTensor
 from ._function import ConcreteFunction as _ConcreteFunction
 from ._function import Function as _Traced
 
@@ -80,6 +81,10 @@ def _signatures_of(obj: _Any, given: _Any) -> dict[str, _ConcreteFunction]:
 
 def _named_results(result: _Any) -> dict[str, _Node]:
     """Results by name: keys of a dict, or "output_0", ..."""
+    if isinstance(result, _RaggedTensor) or isinstance(result, (list, tuple)) and any(
+            isinstance(item, _RaggedTensor) for item in result):
+        parts = result if isinstance(result, (list, tuple)) else [result]
+        return {key: node for i, item in enumerate(parts) for key, node in _ragged_parts(f"output_{i}", item)}
     if isinstance(result, dict):
         if not all(isinstance(value, _Node) for value in result.values()):
             raise ValueError(f"Got a dictionary containing non-Tensor value {result!r}; a signature gives tensors by "
@@ -87,6 +92,25 @@ def _named_results(result: _Any) -> dict[str, _Node]:
         return dict(result)
     leaves = _structure.flatten(result)
     return {f"output_{i}": leaf for i, leaf in enumerate(leaves)}
+
+
+_SPLITS = "__row_splits"  # behind the name of an output whose rows they are
+
+
+def _ragged_parts(name: str, value: _Any) -> list:
+    """An output by its tensors: of a ragged one the values and its splits, the innermost first."""
+    if not isinstance(value, _RaggedTensor):
+        return [(name, value)]
+    return _ragged_parts(name, value.values) + [(f"{name}{_SPLITS}{value.ragged_rank}", value.row_splits)]
+
+
+def _whole(results: dict[str, _Tensor]) -> dict[str, _Tensor]:
+    """Outputs of which ragged ones are put together again."""
+    found = {name: value for name, value in results.items() if _SPLITS not in name}
+    for name in sorted(name for name in results if _SPLITS in name):
+        key = name.split(_SPLITS)[0]
+        found[key] = _RaggedTensor.from_row_splits(found[key], results[name])
+    return found
 
 
 class _Export:
@@ -285,6 +309,7 @@ def _fits(value: _Any, spec: _Any) -> bool:
 
 def _packed(results: dict[str, _Tensor]) -> _Any:
     """One tensor, a tuple, or a dict, as the function gave it."""
+    results = _whole(results)
     if list(results) == ["output_0"]:
         return results["output_0"]
     if set(results) == {f"output_{i}" for i in range(len(results))}:

@@ -13,12 +13,11 @@ from .. import ops as _ops
 from .._tensor import as_array as _as_array
 from ..graph import NeedsValue as _NeedsValue
 from ..graph import Node as _Node
-from ..graph import RaggedNode as _RaggedNode
-from ..io import RaggedArray as _RaggedArray
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
+from ._ragged import RaggedTensor as _RaggedTensor
 
 as_string = _eager(_ops.as_string)
 to_hash_bucket_fast = _eager(_ops.string_to_hash_bucket, "to_hash_bucket_fast")
@@ -34,7 +33,9 @@ def _texts(value: _Any, what: str) -> _np.ndarray:
     return found
 
 
-def _each(value: _Any, what: str, function: _Callable) -> _Tensor:
+def _each(value: _Any, what: str, function: _Callable) -> _Any:
+    if isinstance(value, _RaggedTensor):
+        return value.with_flat_values(_each(value.flat_values, what, function))
     texts = _texts(value, what)
     made = _np.empty(texts.shape, dtype=object)
     for at in _np.ndindex(*texts.shape):
@@ -70,6 +71,8 @@ def regex_replace(input: _Any, pattern: str, rewrite: str, replace_global: bool 
 def regex_full_match(input: _Any, pattern: str, name: str | None = None) -> _Any:  # noqa: A002
     """Whether the whole text matches the pattern, in the syntax of Python's re."""
     compiled = _re.compile(_as_bytes(pattern), _re.DOTALL)
+    if isinstance(input, _RaggedTensor):
+        return input.with_flat_values(regex_full_match(input.flat_values, pattern))
     texts = _each(input, "regex_full_match", bytes)._value
     found = [compiled.fullmatch(text) is not None for text in texts.reshape(-1)]
     return _Tensor(_np.array(found, bool).reshape(texts.shape))
@@ -101,6 +104,8 @@ def join(inputs: _Sequence, separator: str = "", name: str | None = None) -> _An
 def reduce_join(inputs: _Any, axis: _Any = None, keepdims: bool = False, separator: str = "",
                 name: str | None = None) -> _Tensor:
     """The texts along axes, or all, one after the other."""
+    if isinstance(inputs, _RaggedTensor):
+        return _join_rows(inputs, axis, keepdims, _as_bytes(separator))
     texts, between = _each(inputs, "reduce_join", bytes)._value, _as_bytes(separator)
     axes = [int(i) % texts.ndim for i in _np.reshape(_unwrap(axis), -1)] if axis is not None else list(
         range(texts.ndim - 1, -1, -1))
@@ -111,6 +116,18 @@ def reduce_join(inputs: _Any, axis: _Any = None, keepdims: bool = False, separat
     for at in _np.ndindex(*made.shape):
         made[at] = between.join(flat[at])
     return _Tensor(made.reshape([1 if i in axes else texts.shape[i] for i in range(texts.ndim)]) if keepdims else made)
+
+
+def _join_rows(value: _Any, axis: _Any, keepdims: bool, separator: bytes) -> _Any:
+    """Those of each row of the innermost axis."""
+    if keepdims or axis is None or int(_unwrap(axis)) not in (-1, len(value.shape) - 1):
+        raise NotImplementedError("tf.strings.reduce_join of a ragged tensor: along its last axis, without keepdims")
+    if isinstance(value.values, _RaggedTensor):
+        return value.with_values(_join_rows(value.values, -1, False, separator))
+    made = _np.empty(value._rows(), object)
+    for i, row in enumerate(value.to_list()):
+        made[i] = separator.join(row)
+    return _Tensor(made)
 
 
 def split(input: _Any, sep: str | None = None, maxsplit: int = -1, name: str | None = None) -> _Any:  # noqa: A002
@@ -141,6 +158,8 @@ def unicode_decode(input: _Any, input_encoding: str, errors: str = "replace", re
     _utf8(input_encoding, errors, replacement_char)
     if replace_control_characters:
         raise NotImplementedError("unicode_decode: replace_control_characters does not exist yet")
+    if isinstance(input, _RaggedTensor):
+        return input.with_values(unicode_decode(input.values, input_encoding))
     texts = _each(input, "unicode_decode", bytes)._value
     rows = [[ord(character) for character in text.decode("utf-8", "replace")] for text in texts.reshape(-1)]
     flat = _np.array([number for row in rows for number in row], _np.int32)
@@ -150,6 +169,8 @@ def unicode_decode(input: _Any, input_encoding: str, errors: str = "replace", re
 
 
 def _words_of(value: _Any, **how: _Any) -> _Any:
+    if isinstance(value, _RaggedTensor):
+        return value.with_values(_words_of(value.values, **how))
     if not isinstance(value, _Node):
         value = _Tensor(_texts(value, "split"))
     shape = value.shape
@@ -162,11 +183,10 @@ _flat = _eager(_ops.reshape, "reshape")
 
 def _rows_of(values: _Any, splits: _Any, shape: _Any) -> _Any:
     """Rows of unequal length, below the shape of what they were made of."""
-    if isinstance(values, _Node):
-        return _RaggedNode(values, splits)
-    if len(shape) > 1:
-        raise NotImplementedError("tf.strings: a text, or a vector of texts")
-    return _RaggedArray(values._value, splits._value)
+    found = _RaggedTensor.from_row_splits(values, splits, validate=False)
+    for size in tuple(shape)[:0:-1]:
+        found = _RaggedTensor.from_uniform_row_length(found, size)
+    return found
 
 
 def _as_bytes(value: _Any) -> bytes:

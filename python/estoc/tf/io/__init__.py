@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import io as _io
 from ..._lib import Keep, ffi, here, lib
-from ..._tensor import DType, as_dtype
+from ..._tensor import DType, as_dtype, int32, int64
 from ...errors import InvalidArgumentError
 from ...graph import NeedsValue, Node, RaggedNode
 from ...io import FixedLenFeature, RaggedArray, VarLenFeature  # noqa: F401
@@ -44,10 +44,31 @@ class FixedLenSequenceFeature(_io.PaddedFeature):
         return super().__new__(cls, tuple(shape), as_dtype(dtype), default_value)
 
 
+class RaggedFeature(_io.VarLenFeature):
+    """A feature with any number of values, of which a batch is a ragged tensor."""
+
+    def __new__(cls, dtype: Any, value_key: Any = None, partitions: Any = (), row_splits_dtype: Any = int32,
+                validate: bool = False) -> Any:
+        if value_key is not None or tuple(partitions) or as_dtype(row_splits_dtype) not in (int64, int32):
+            raise NotImplementedError("RaggedFeature: value_key and partitions do not exist; of several features "
+                                      "tf.RaggedTensor.from_row_lengths and its like make one")
+        made = super().__new__(cls, as_dtype(dtype))
+        made.row_splits_dtype = as_dtype(row_splits_dtype)
+        return made
+
+    value_key, partitions = None, ()
+
+
+def _ragged(values: Any, splits: Any, feature: Any) -> Any:
+    from .._ragged import RaggedTensor
+    made = RaggedTensor.from_row_splits(values, splits, validate=False)
+    return made.with_row_splits_dtype(feature.row_splits_dtype)
+
+
 def _parsed(values: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
     """The features that were asked for; `values` has the lengths of padded ones, too."""
-    return {name: value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items()
-            if name in features}
+    return {name: _ragged(value.values, value.splits, features[name]) if isinstance(features[name], RaggedFeature) else
+            value if isinstance(value, RaggedArray) else Tensor(value) for name, value in values.items() if name in features}
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +85,7 @@ def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[s
     if isinstance(serialized, Node):
         from ... import ops
         return {name: _only_row(node) for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
-    return {name: value.values if isinstance(value, RaggedArray) else Tensor(value._value[0])
+    return {name: value.values if isinstance(value, RaggedArray) or isinstance(features[name], RaggedFeature) else Tensor(value._value[0])
             for name, value in parse_example([unwrap(serialized)[()] if isinstance(serialized, Tensor) else serialized],
                                              features).items()}
 
@@ -72,7 +93,7 @@ def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[s
 def _only_row(node: Any) -> Node:
     """What one Example has of a feature, of a batch of it alone."""
     if not isinstance(node, RaggedNode):
-        return node[0]
+        return node.values if hasattr(node, "row_splits") else node[0]
     from ..data import note_row
 
     note_row(node.values)
@@ -91,6 +112,8 @@ def _parse_nodes(examples: Node, features: Mapping[str, Any]) -> dict[str, Any]:
         nodes[name] = graph.node(out[i].values)
         if isinstance(feature, VarLenFeature):
             nodes[name] = RaggedNode(nodes[name], graph.node(out[i].splits))
+        if isinstance(feature, RaggedFeature):
+            nodes[name] = _ragged(nodes[name].values, nodes[name].splits, feature)
     return nodes
 
 

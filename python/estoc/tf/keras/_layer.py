@@ -313,6 +313,12 @@ def _same(before: Any, value: Any) -> bool:
     return type(before) is type(value) and isinstance(value, (int, float, str, bytes)) and before == value
 
 
+_OF_RAGGED_VALUES = {"Embedding", "StringLookup", "IntegerLookup", "Hashing", "Discretization", "Activation", "Dropout",
+                     "ReLU", "LeakyReLU", "ELU", "Dense", "Rescaling"}
+_ROWS_TO_ONE = {"GlobalAveragePooling1D", "GlobalMaxPooling1D"}
+_OWN_LAYERS = __name__.rsplit(".", 1)[0] + ".layers"
+
+
 class Layer(Recorded, Named):
     """tf.keras.layers.Layer. Subclasses override call, and build to make variables with add_weight."""
 
@@ -743,6 +749,8 @@ class Layer(Recorded, Named):
     def __call__(self, *args: Any, **named: Any) -> Any:
         if args and isinstance(args[0], _VIEWS):
             args = (list(args[0]),) + args[1:]
+        if args and isinstance(args[0], _structure.Composite) and type(self).__module__.startswith(_OWN_LAYERS):
+            return self._call_ragged(*args, **named)
         leaves = _structure.flatten((args, named))
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
             return KerasTensor._keras_call(self._in_graph, args, named, self)
@@ -773,6 +781,21 @@ class Layer(Recorded, Named):
             for layer, values in losses:
                 layer.__dict__["_losses_now"] = values
         return value
+
+    def _call_ragged(self, inputs: Any, *args: Any, **named: Any) -> Any:
+        """Layers that know no rows work on the values of all; those that pool a row reduce it."""
+        kind = type(self).__name__
+        if kind in _ROWS_TO_ONE and len(inputs.shape) == 3 and inputs.ragged_rank == 1:
+            from ..math import reduce_max, reduce_mean
+            return (reduce_mean if kind == "GlobalAveragePooling1D" else reduce_max)(inputs, axis=1)
+        if kind == "Dense" and len(inputs.flat_values.shape) < 2:
+            raise ValueError("The last dimension of the inputs to a Dense layer should be defined. Found None. Full input "
+                             f"shape received: {tuple(inputs.shape)}")
+        plain = getattr(self, "output_mode", "int") == "int" and not getattr(self, "mask_zero", False)
+        if kind not in _OF_RAGGED_VALUES or not plain:
+            raise NotImplementedError(f"{kind} takes no ragged tensors here: to_tensor() makes a dense one, and "
+                                      "Embedding(mask_zero=True) or Masking says what its padding is")
+        return inputs.with_flat_values(self(inputs.flat_values, *args, **named))
 
     def _in_graph(self, *args: Any, **named: Any) -> Any:
         """The call in the graph of its inputs, or the default one."""
