@@ -518,11 +518,16 @@ def results(tf, calls=CALLS, **more):
     return found
 
 
-if __name__ == "__main__":
+def write(give, path):
+    """The results of TensorFlow as JSON: of give(tf), by the calls."""
     import tensorflow
     tensorflow.get_logger().setLevel("ERROR")
     wanted = {call: {"raises": value["raises"][0]} if isinstance(value, dict) and "raises" in value else value
-              for call, value in results(tensorflow).items()}
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
+              for call, value in give(tensorflow).items()}
+    with open(path, "w", encoding="utf-8") as file:
         lines = (f" {json.dumps(call)}: {json.dumps(value)}" for call, value in wanted.items())
         file.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    write(results, sys.argv[1])

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What guides on tensors, functions, datasets and preprocessing use: calls as in calls.py, and programs that take `tf`
 and return what can be compared. golden_core.json has what TensorFlow 2.15 gave."""
-import json
 import sys
 
 import numpy as np
@@ -521,10 +520,4 @@ def results(tf):
 
 
 if __name__ == "__main__":
-    import tensorflow
-    tensorflow.get_logger().setLevel("ERROR")
-    wanted = {call: {"raises": value["raises"][0]} if isinstance(value, dict) and "raises" in value else value
-              for call, value in results(tensorflow).items()}
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        lines = (f" {json.dumps(call)}: {json.dumps(value)}" for call, value in wanted.items())
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+    calls.write(results, sys.argv[1])

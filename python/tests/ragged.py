@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ragged tensors: calls as in calls.py, where `r` is one of integers, `x` of floats, `w` of texts, `deep` of three axes
 and `wide` of rows of pairs, and programs. golden_ragged.json has what TensorFlow 2.15 gave."""
-import json
 import os
 import sys
 import tempfile
@@ -447,10 +446,4 @@ def results(tf):
 
 
 if __name__ == "__main__":
-    import tensorflow
-    tensorflow.get_logger().setLevel("ERROR")
-    wanted = {call: {"raises": value["raises"][0]} if isinstance(value, dict) and "raises" in value else value
-              for call, value in results(tensorflow).items()}
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        lines = (f" {json.dumps(call)}: {json.dumps(value)}" for call, value in wanted.items())
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+    calls.write(results, sys.argv[1])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls and programs of ragged.py, as TensorFlow 2.15 gave them (golden_ragged.json)."""
+"""The calls and programs of ragged.py and pieces.py, as TensorFlow 2.15 gave them (golden_ragged.json and
+golden_pieces.json)."""
 import json
 import os
 
@@ -8,18 +9,28 @@ import pytest
 import estoc.tf as tf
 
 import calls
+import pieces
 import ragged
 from cases import differences, plain
 
-with open(os.path.join(os.path.dirname(__file__), "golden_ragged.json"), encoding="utf-8") as _file:
-    WANTED = json.load(_file)
+MODULES = {"ragged": ragged, "pieces": pieces}
 
 
-def test_calls():
-    found, got = [], calls.results(tf, ragged.CALLS, **ragged.named(tf))
-    assert set(got) | set(ragged.PROGRAMS) == set(WANTED)
-    for call in ragged.CALLS:
-        want = WANTED[call]
+def wanted(name):
+    with open(os.path.join(os.path.dirname(__file__), f"golden_{name}.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+WANTED = {name: wanted(name) for name in MODULES}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_calls(name):
+    module, golden = MODULES[name], WANTED[name]
+    found, got = [], calls.results(tf, module.CALLS, **module.named(tf))
+    assert set(got) | set(module.PROGRAMS) == set(golden)
+    for call in module.CALLS:
+        want = golden[call]
         if isinstance(want, dict) and "raises" in want:
             if not isinstance(got[call], dict) or "raises" not in got[call]:
                 found.append(f"{call}: {got[call]!r} in place of {want['raises']}")
@@ -28,10 +39,10 @@ def test_calls():
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", ragged.PROGRAMS)
-def test_program(name):
+@pytest.mark.parametrize("module, name", [(module, name) for module in MODULES for name in MODULES[module].PROGRAMS])
+def test_program(module, name):
     found = []
-    differences(plain(ragged.PROGRAMS[name](tf)), WANTED[name], name, found)
+    differences(plain(MODULES[module].PROGRAMS[name](tf)), WANTED[module][name], name, found)
     assert not found, "\n".join(found[:20])
 
 

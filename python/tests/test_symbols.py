@@ -163,6 +163,7 @@ UNREAD = {
     "filename": "of a Saver: save and restore name the file",
     "validate_shape": "assign refuses another shape",
     "scope": "the names of operations of losses",
+    "experimental_is_anonymous": "the names of resources, which tables are none of",
     "validate": "that the rows of ragged tensors are checked, which they are",
     "fused renorm_momentum": "how batch normalisation computes; of renorm, which is refused",
 }

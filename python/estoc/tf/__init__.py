@@ -44,8 +44,8 @@ from ._ragged_shape import DynamicRaggedShape as _DynamicRaggedShape
 from ._sparse import SparseTensor  # noqa: F401
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
-               experimental, feature_column, initializers, io, keras, linalg, losses, math, metrics, nest, nn, optimizers,
-               ragged, random, saved_model, sparse, strings, summary, test, train, types, version)
+               experimental, feature_column, initializers, io, keras, linalg, lookup, losses, math, metrics, nest, nn,
+               optimizers, ragged, random, saved_model, sparse, strings, summary, test, train, types, version)
 
 __version__ = version.VERSION
 _set_logger("tensorflow")

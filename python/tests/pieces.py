@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of tf.lookup, texts in Unicode and images: calls as in calls.py, and programs. golden_pieces.json has what
+TensorFlow 2.15 gave."""
+import os
+import sys
+import tempfile
+
+import numpy as np
+
+import calls
+from cases import plain
+
+_FOLDER = tempfile.mkdtemp()
+
+
+def _file(name, text):
+    path = os.path.join(_FOLDER, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+#: Whole expressions; `L` is tf.lookup, `kv` makes an initializer of keys and values.
+CALLS = [line for line in """
+table.lookup(tf.constant(['a', 'z', 'c']))
+table[tf.constant([['a'], ['z']])]
+table.lookup(tf.constant('b'))
+table.size(), table.key_dtype.name, table.value_dtype.name, table.default_value
+sorted(table.export()[0].numpy().tolist())
+table.lookup(tf.constant([1]))
+table.lookup(tf.ragged.constant([['a'], ['q', 'b']]))
+table.lookup(tf.SparseTensor([[0, 0], [1, 1]], ['a', 'x'], [2, 2])).values
+table.lookup(['a', 'b'])
+numbers.lookup(tf.constant(['a', 'z', 'c', 'yy', 'x1']))
+numbers[tf.constant([['a', 'q']])]
+numbers.size(), numbers.key_dtype.name, numbers.value_dtype.name
+L.StaticVocabularyTable(kv(np.int64([10, 20]), np.int64([0, 1])), 3).lookup(tf.constant([10, 20, 30, 40, 55], tf.int64))
+L.StaticVocabularyTable(kv(['a'], np.int64([0])), 3, lookup_key_dtype=tf.string).lookup(tf.constant(['q']))
+L.StaticVocabularyTable(None, 3, lookup_key_dtype=tf.string).lookup(tf.constant(['q', 'w']))
+L.StaticVocabularyTable(None, 3, lookup_key_dtype=tf.int64).lookup(tf.constant([5, 17], tf.int64))
+L.StaticVocabularyTable(kv(['a'], np.int64([0])), 0)
+L.StaticVocabularyTable(kv(['a'], np.int32([0])), 1)
+L.StaticVocabularyTable(kv(['a', 'b'], np.int64([5, 3])), 2).lookup(tf.constant(['a', 'b', 'q']))
+L.StaticHashTable(lines(tf.string, -2, tf.int64, -1), -1).lookup(tf.constant(['palmer', 'emerson', 'x']))
+L.StaticHashTable(lines(tf.int64, -1, tf.string, -2), '?').lookup(tf.constant([2, 0, 9], tf.int64))
+L.StaticHashTable(columns(tf.string, 0, tf.int64, 1), -1).lookup(tf.constant(['palmer', 'emerson', 'x']))
+L.StaticHashTable(columns(tf.int64, 1, tf.string, 0), 'none').lookup(tf.constant([20, 1], tf.int64))
+L.StaticHashTable(columns(tf.int64, 1, tf.string, 0, vocab_size=2), 'none').size()
+L.StaticHashTable(columns(tf.string, 0, tf.string, 5), 'none')
+L.StaticHashTable(L.TextFileInitializer('/nope', tf.string, 0, tf.int64, 1), -1)
+L.TextFileInitializer('/nope', tf.string, -1, tf.int64, 1)
+L.TextFileIndex.WHOLE_LINE, L.TextFileIndex.LINE_NUMBER
+L.StaticHashTable(kv([1, 2], ['x', 'y']), 'd').lookup(tf.constant([2, 5]))
+L.StaticHashTable(kv([1, 2], [1.5, 2.5]), 0.).lookup(tf.constant([2, 5]))
+L.StaticHashTable(kv(np.int64([1, 2]), np.float32([1.5, 2.5])), 0.).lookup(tf.constant([2, 5], tf.int64))
+L.StaticHashTable(kv(['a', 'a'], [1, 2]), 0)
+L.StaticHashTable(kv(['a', 'b', 'a'], [1, 2, 1]), 0).lookup(tf.constant(['a', 'b']))
+L.StaticHashTable(kv(['a', 'b'], [1]), 0)
+kv(['a'], [1], key_dtype=tf.string, value_dtype=tf.int64).value_dtype.name
+kv(['a'], [1]).key_dtype.name
+L.experimental.MutableHashTable(tf.string, tf.int64, -1).size()
+L.experimental.DenseHashTable(tf.string, tf.int64, -1, empty_key='', deleted_key='')
+""".strip().splitlines()]
+
+
+def named(tf):
+    lookup = tf.lookup
+    initializer = lookup.KeyValueTensorInitializer
+    lines, columns = _file("lines", "emerson\nlake\npalmer\n"), _file("columns", "emerson 10\nlake 20\npalmer 30\n")
+    return {"L": lookup, "kv": initializer, "table": lookup.StaticHashTable(initializer(["a", "b", "c"], [7, 8, 9]), -1),
+            "numbers": lookup.StaticVocabularyTable(initializer(["a", "b", "c"], np.int64([0, 1, 2])), 5),
+            "lines": lambda *kinds: lookup.TextFileInitializer(lines, *kinds),
+            "columns": lambda *kinds, **more: lookup.TextFileInitializer(columns, *kinds, delimiter=" ", **more)}
+
+
+PROGRAMS = {}
+
+
+def program(function):
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+@program
+def tables_in_functions(tf):
+    given = named(tf)
+    table, numbers = given["table"], given["numbers"]
+
+    @tf.function
+    def both(keys):
+        return table.lookup(keys), numbers.lookup(keys)
+
+    words = tf.data.Dataset.from_tensor_slices(["a", "z", "b"])
+    return [both(tf.constant(["a", "z"])), list(words.map(lambda word: (table.lookup(word), numbers.lookup(word)))),
+            list(words.batch(2).map(numbers.lookup))]
+
+
+@program
+def tables_that_change(tf):
+    found = []
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
+    found += [table.lookup(tf.constant(["a", "q"])), table.size(), table[tf.constant("b")],
+              table.lookup(tf.constant(["a", "q"]), tf.constant([5, 6], tf.int64))]
+    table.remove(tf.constant(["a"]))
+    found += [part.numpy().tolist() for part in table.export()]
+
+    @tf.function
+    def look(keys):
+        return table.lookup(keys) + 1
+
+    found.append(look(tf.constant(["a", "b"])))
+    dense = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, default_value=-1, empty_key="", deleted_key="$")
+    dense.insert(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
+    dense.erase(tf.constant(["a"]))
+    dense.insert_or_assign(tf.constant(["c"]), tf.constant([4], tf.int64))
+    found += [dense.lookup(tf.constant(["a", "b", "c"])), dense.size()]
+    pairs = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, [0.0, 0.0], empty_key=-1, deleted_key=-2)
+    pairs.insert(tf.constant([1], tf.int64), [[1.0, 2.0]])
+    found.append(pairs.lookup(tf.constant([1, 5], tf.int64)))
+    for wrong in (lambda: dense.insert(tf.constant([""]), tf.constant([1], tf.int64)),
+                  lambda: table.insert(tf.constant(["x"]), tf.constant([3])),
+                  lambda: table.insert(tf.constant(["x"]), tf.constant([3, 4], tf.int64))):
+        try:
+            wrong()
+            found.append("no error")
+        except (tf.errors.InvalidArgumentError, ValueError) as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def results(tf):
+    found = calls.results(tf, CALLS, **named(tf))
+    return {**found, **{name: plain(function(tf)) for name, function in PROGRAMS.items()}}
+
+
+if __name__ == "__main__":
+    calls.write(results, sys.argv[1])
