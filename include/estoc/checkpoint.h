@@ -131,8 +131,8 @@ typedef struct est_checkpoint_write_options {
  * The checkpoint is durable when the call returns EST_OK. Like a saver, it writes the data before the index and renames
  * both only when they are on disk; an existing checkpoint of that prefix is replaced atomically, and its `.meta`
  * removed. After a failure either the old or the new checkpoint is there, complete; if only writing the file
- * `checkpoint` failed, it is the new one, but not marked as the latest. EST_INVALID_ARGUMENT: no tensor was given, or
- * objects name a tensor or an object that does not exist.
+ * `checkpoint` failed, it is the new one, but not marked as the latest. EST_INVALID_ARGUMENT: neither a tensor nor
+ * an object was given, or objects name a tensor or an object that does not exist.
  * EST_ALREADY_EXISTS: two tensors have the same name. options NULL: all defaults. */
 EST_API EST_MUST_CHECK est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
                                                        const est_checkpoint_write_options *options);

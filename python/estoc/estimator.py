@@ -515,6 +515,21 @@ class Predictions:
 # --- the estimator ----------------------------------------------------------------------------------------------------
 
 
+def _check_arguments(model_fn: Callable, params: Any) -> None:
+    """Raises for parameters of a model_fn that nothing is given for."""
+    known = ("features", "labels", "mode", "params", "config", "self")
+    names = [name for name, parameter in inspect.signature(model_fn).parameters.items()
+             if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)]
+    if "features" not in names:
+        raise ValueError("model_fn must have a parameter `features`")
+    if params is not None and "params" not in names:
+        raise ValueError(f"model_fn ({model_fn}) does not include params argument, but params ({params}) is passed to "
+                         "Estimator.")
+    other = [name for name in names if name not in known]
+    if other:
+        raise ValueError(f"model_fn ({model_fn}) has following not expected args: {other}")
+
+
 class Estimator:
     """A model_fn and a model directory. model_fn(features, labels, mode, params, config) may leave out the last three;
     it returns an EstimatorSpec."""
@@ -523,8 +538,7 @@ class Estimator:
                  params: Any = None, warm_start_from: Any = None):
         if not callable(model_fn):
             raise ValueError(f"model_fn must be a function, not {type(model_fn).__name__}")
-        if "features" not in inspect.signature(model_fn).parameters:
-            raise ValueError("model_fn must have a parameter `features`")
+        _check_arguments(model_fn, params)
 
         def create(own: _Model, handle: Handle, keep: Keep, out: Any) -> int:
             return lib.est_estimator_create(lib.py_on_model, keep.options(

@@ -125,6 +125,28 @@ def checkpoint_managers_of_sessions(tf):
     return out
 
 
+@case
+def names_of_1_at_once(tf):
+    """After enable_eager_execution() variables have values outside of graphs."""
+    v1 = tf.compat.v1
+    v1.enable_eager_execution()
+    with v1.variable_scope("s"):
+        variables = [v1.get_variable("a", [2], initializer=v1.ones_initializer()), v1.get_variable("b", initializer=3.0),
+                     v1.get_variable("a", [2], initializer=v1.zeros_initializer())]
+    step, v = v1.train.get_or_create_global_step(), v1.Variable(2.0)
+    start = int(step)
+    with tf.GradientTape() as tape:
+        loss = v * v
+    v1.train.GradientDescentOptimizer(0.1).apply_gradients([(tape.gradient(loss, v), v)], global_step=step)
+    out = {"names": [variable.name for variable in variables], "values": variables, "v": v, "steps": int(step) - start,
+           "step": [step.name, step.dtype.name, v1.train.get_global_step() is step],
+           "placeholder": outcome(lambda: bool(v1.placeholder(tf.float32)))}
+    path = v1.train.Saver(variables[:2]).save(None, os.path.join(tempfile.mkdtemp(), "x"), step)
+    out["stored"] = stored(tf, path)
+    v1.reset_default_graph()
+    return out
+
+
 # --- optimizers of Keras in Estimators, and their objects in checkpoints ----------------------------------------------
 
 
@@ -206,6 +228,74 @@ def checkpoints_of_objects_in_estimators(tf):
         out[name + " again"] = [model.get_variable_value("step/.ATTRIBUTES/VARIABLE_VALUE"),
                                 model.get_variable_value("optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE")]
         out[name + " step"] = model.evaluate(lambda: lines(tf), steps=2)["global_step"]
+    return out
+
+
+def optimizers_of_1(tf):
+    t = tf.compat.v1.train
+    return {"sgd": lambda: t.GradientDescentOptimizer(0.1), "momentum": lambda: t.MomentumOptimizer(0.1, 0.9),
+            "adam": lambda: t.AdamOptimizer(0.1), "adagrad": lambda: t.AdagradOptimizer(0.1),
+            "rmsprop": lambda: t.RMSPropOptimizer(0.1), "centered": lambda: t.RMSPropOptimizer(0.1, momentum=0.9, centered=True),
+            "ftrl": lambda: t.FtrlOptimizer(0.1), "adadelta": lambda: t.AdadeltaOptimizer(1.0)}
+
+
+@case
+def checkpoints_of_optimizers_of_1(tf):
+    """At once: what is saved, and that a program which restores it goes on as the one that saved it."""
+    def step(optimizer, w, b):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(w * w) + b * b
+        optimizer.apply_gradients(zip(tape.gradient(loss, [w, b]), [w, b]))
+
+    out = {}
+    for name, make in optimizers_of_1(tf).items():
+        w, b, optimizer = tf.Variable([1.0, 2.0], name="w"), tf.Variable(0.5, name="b"), make()
+        step(optimizer, w, b)
+        path = tf.train.Checkpoint(w=w, b=b, optimizer=optimizer).write(os.path.join(tempfile.mkdtemp(), "x"))
+        step(optimizer, w, b)
+        out[name] = [stored(tf, path), w.numpy(), b.numpy()]
+        w, b, optimizer = tf.Variable([0.0, 0.0], name="w"), tf.Variable(0.0, name="b"), make()
+        tf.train.Checkpoint(w=w, b=b, optimizer=optimizer).restore(path)
+        step(optimizer, w, b)
+        out[name + " again"] = [w, b]
+    return out
+
+
+@case
+def checkpoints_of_optimizers_of_1_in_graphs(tf):
+    v1, out = tf.compat.v1, {}
+    for name, make in optimizers_of_1(tf).items():
+        with tf.Graph().as_default(), v1.Session() as session:
+            w, b, optimizer = v1.get_variable("w", initializer=[1.0, 2.0]), v1.get_variable("b", initializer=0.5), make()
+            train = optimizer.minimize(tf.reduce_sum(w * w) + b * b)
+            checkpoint = tf.train.Checkpoint(w=w, b=b, optimizer=optimizer)
+            session.run(v1.global_variables_initializer())
+            session.run(train)
+            path = checkpoint.write(os.path.join(tempfile.mkdtemp(), "x"))
+            session.run(train)
+            out[name] = [stored(tf, path), *session.run([w, b])]
+            checkpoint.read(path).run_restore_ops()
+            session.run(train)
+            out[name + " again"] = session.run([w, b])
+    return out
+
+
+@case
+def checkpoints_of_optimizers_of_1_in_estimators(tf):
+    v1, out = tf.compat.v1, {}
+    for name in ("adam", "centered"):
+        def model_fn(features, labels, mode, params):
+            step, optimizer = v1.train.get_global_step(), optimizers_of_1(tf)[params]()
+            w = v1.get_variable("w", [1, 5], initializer=v1.ones_initializer())
+            loss = tf.reduce_mean(tf.abs(tf.matmul(features["x"], w) - labels))
+            train_op = optimizer.minimize(loss, step)
+            saver = tf.train.Checkpoint(step=step, w=w, optimizer=optimizer)
+            return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=v1.train.Scaffold(saver=saver))
+
+        model = tf.estimator.Estimator(model_fn, tempfile.mkdtemp(), tf.estimator.RunConfig(save_summary_steps=None), name)
+        model.train(lambda: lines(tf), steps=3)
+        model.train(lambda: lines(tf).skip(3), steps=2)
+        out[name] = {key: value for key, value in stored(tf, model.model_dir).items() if "/.ATTRIBUTES/" in key}
     return out
 
 

@@ -123,6 +123,14 @@ def test_a_listener_of_an_estimator_is_told_the_step(tmp_path):
     assert calls[-1] == 3
 
 
+@pytest.mark.parametrize("model_fn,params,match", [
+    (lambda labels, mode: None, None, "features"), (lambda features, rate=1: None, None, "not expected args"),
+    (lambda features, labels, mode: None, {"rate": 1}, "does not include params")])
+def test_arguments_of_a_model_fn(model_fn, params, match):
+    with pytest.raises(ValueError, match=match):
+        tf.estimator.Estimator(model_fn, params=params)
+
+
 def test_callbacks_are_freed():
     """Nothing keeps what a call was given when it has returned."""
     model = functional()

@@ -600,6 +600,7 @@ def test_the_behavior_of_both_versions():
         assert tf.executing_eagerly() and float(tf.constant(2.0) * 3.0) == 6.0
     finally:
         (v1.enable_v2_behavior if eager else v1.disable_v2_behavior)()
+        v1.reset_default_graph()
 
 
 def test_a_constant_may_have_to_have_its_shape():

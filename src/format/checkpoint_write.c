@@ -191,7 +191,9 @@ est_status est_checkpoint_write(const char *prefix, est_named_tensors tensors,
         return est_fail(EST_INVALID_ARGUMENT, "est_checkpoint_write: %d tensors, and their list is NULL", tensors.n);
     }
     EST_REQUIRE_LIST("objects", o.objects);
-    if (tensors.n < 1) return est_fail(EST_INVALID_ARGUMENT, "a checkpoint needs at least one tensor, got none");
+    if (tensors.n < 1 && o.objects.n < 1) {
+        return est_fail(EST_INVALID_ARGUMENT, "a checkpoint needs at least one tensor or object, got none");
+    }
     status = find_place(prefix, &p);
     if (status == EST_OK) status = est_checkpoint_put_path(prefix, room); /* readers have no more */
     if (status == EST_OK) status = write_files(prefix, &p, tensors, o.objects);

@@ -150,6 +150,21 @@ TEST(replaced)
     assert_int_equal(count_files(at("again")), 2);
 }
 
+/* Keras writes those of a model that was never called. */
+TEST(objects_without_tensors)
+{
+    static const est_saved_child child  = { .name = "dense", .object = 1 };
+    est_saved_object             both[] = { { .children = &child, .n_children = 1 }, { 0 } };
+    est_checkpoint              *c;
+
+    assert_int_equal(est_checkpoint_write(at("empty/x"), (est_named_tensors){ 0 },
+                                          EST_CHECKPOINT_WRITE(.objects = { both, 2 }, .latest = true)),
+                     EST_OK);
+    assert_int_equal(est_checkpoint_open(at("empty/x"), &c), EST_OK);
+    assert_int_equal(est_checkpoint_saved_objects(c).n, 2);
+    est_checkpoint_close(c);
+}
+
 static void refused(const char *prefix, est_named_tensors tensors, const est_checkpoint_write_options *options,
                     const char *text)
 {
@@ -163,7 +178,7 @@ TEST(refused)
 
     refused("", one, NULL, "\"\" is not a valid checkpoint prefix; write one like runs/x/model.ckpt-0");
     refused(at("no/"), one, NULL, "is not a valid checkpoint prefix");
-    refused(at("no/x"), (est_named_tensors){ 0 }, NULL, "needs at least one tensor");
+    refused(at("no/x"), (est_named_tensors){ 0 }, NULL, "needs at least one tensor or object");
     refused(at("no/x"), EST_NAMED_TENSORS({ "w", ones }, { NULL, ones }), NULL, "tensor 1 to write has no name");
     refused(at("no/x"), EST_NAMED_TENSORS({ "w", NULL }), NULL, "tensor 0 to write has no value");
     assert_int_equal(est_checkpoint_write(at("no/x"), EST_NAMED_TENSORS({ "w", ones }, { "w", twos }), NULL),

@@ -48,7 +48,7 @@ def is_trackable(value: Any) -> bool:
     from .keras.optimizers import Optimizer
     if isinstance(value, (Variable, InGraph, Optimizer, Checkpoint, Part)) or _is_module(value) or _is_iterator(value):
         return True
-    if hasattr(value, "_in_loop"):  # a legacy optimizer
+    if hasattr(value, "_in_loop") or hasattr(value, "_note_made"):  # an optimizer of legacy, or of TensorFlow 1
         return True
     if isinstance(value, dict):
         return any(is_trackable(item) for item in value.values())
@@ -71,7 +71,7 @@ def parts(value: Any) -> list[tuple[str, Any]]:
         return [(str(i), item) for i, item in enumerate(value) if is_trackable(item)]
     if hasattr(value, "_in_loop"):
         value = value._in_loop()
-    if isinstance(value, Optimizer):
+    if isinstance(value, Optimizer) or hasattr(value, "_note_made"):
         return value._checkpoint_parts().children
     if isinstance(value, Layer):
         return value._checkpoint_parts()
@@ -85,6 +85,11 @@ def _same(value: Any) -> Any:
     return value._in_loop() if hasattr(value, "_in_loop") else value
 
 
+def _identity(value: Any) -> Any:
+    """What an object is known by; a graph may give another object for the same variable."""
+    return (id(value.graph), int(value._c.id)) if type(value) is InGraph else id(value)
+
+
 class _Walk:
     """All objects below a root, breadth first, with the path of each."""
 
@@ -92,36 +97,36 @@ class _Walk:
         self.objects: list[Any] = []
         self.paths: list[str] = []
         self.children: list[list[tuple[str, int]]] = []
-        self.numbers: dict[int, int] = {}
+        self.numbers: dict[Any, int] = {}
         self._add(root, "")
         at = 0
         while at < len(self.objects):
             for name, child in parts(self.objects[at]):
                 child = _same(child)
-                if id(child) not in self.numbers:
+                if _identity(child) not in self.numbers:
                     step = name.replace(".", "..").replace("/", ".S")
                     self._add(child, f"{self.paths[at]}/{step}" if self.paths[at] else step)
-                self.children[at].append((name, self.numbers[id(child)]))
+                self.children[at].append((name, self.numbers[_identity(child)]))
             at += 1
 
     def _add(self, value: Any, path: str) -> None:
-        self.numbers[id(value)] = len(self.objects)
+        self.numbers[_identity(value)] = len(self.objects)
         self.objects.append(value)
         self.paths.append(path)
         self.children.append([])
 
     def slots(self, number: int) -> Iterator[tuple[int, str, int]]:
-        """Slots in the form of legacy optimizers."""
+        """Slots in the form of legacy optimizers, and of those of TensorFlow 1."""
         from .keras.optimizers import Optimizer
         value = self.objects[number]
-        if not isinstance(value, Optimizer):
+        if not (isinstance(value, Optimizer) or hasattr(value, "_note_made")):
             return
         for variable, name, slot in value._checkpoint_parts().slots:
-            if id(variable) not in self.numbers:
+            if _identity(variable) not in self.numbers:
                 continue
-            if id(slot) not in self.numbers:
-                self._add(slot, f"{self.paths[self.numbers[id(variable)]]}/.OPTIMIZER_SLOT/{self.paths[number]}/{name}")
-            yield self.numbers[id(variable)], name, self.numbers[id(slot)]
+            if _identity(slot) not in self.numbers:
+                self._add(slot, f"{self.paths[self.numbers[_identity(variable)]]}/.OPTIMIZER_SLOT/{self.paths[number]}/{name}")
+            yield self.numbers[_identity(variable)], name, self.numbers[_identity(slot)]
 
 
 def session_of(session: Any = None) -> Any:

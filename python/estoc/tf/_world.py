@@ -278,6 +278,11 @@ def current_strategy() -> Any:
     return stack[-1] if stack else None
 
 
+def has_variables() -> bool:
+    """Whether the program has made variables with values."""
+    return any(lib.est_global_variables(world.graph._c).n > 0 for world in _default)
+
+
 def current_world() -> World:
     """The world of what is made now: of the trace, of the strategy, or that of the process."""
     trace = current_trace()

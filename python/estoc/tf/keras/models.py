@@ -1064,11 +1064,14 @@ class Model(_Layer):
         package."""
         path = _os.fspath(filepath)
         as_file = _files.is_file(path, save_format)
+        if (as_file or not self._has_objects()) and self._known_inputs() is None:
+            raise ValueError(f"Weights for model {self.name!r} have not yet been created. Weights are created when the "
+                             "model is first called on inputs or `build()` is called with an `input_shape`.")
         _writable(path if as_file else path + ".index", overwrite)
         if as_file:
             with _files.packing(path) as folder:
                 self.save_weights(_os.path.join(folder, _WEIGHTS))
-        elif self._has_objects() and not self._world_now().is_remote and self.weights:
+        elif not self._world_now().is_remote and self._has_objects() and (self.weights or self._known_inputs() is None):
             _write_checkpoint(self, path, True)
         else:
             _check(_lib.est_network_save_weights(self._saved_network()._c, path.encode()))

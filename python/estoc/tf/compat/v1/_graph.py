@@ -19,7 +19,7 @@ from ....errors import FailedPreconditionError
 from ....graph import Node, Shape, as_node, default_graph, set_root_graph
 from ....initializers import Initializer, c_initializer, zeros
 from ..._absent import error
-from ..._world import numbered
+from ..._world import has_variables, numbered
 from ._partitioners import whole
 
 
@@ -132,7 +132,7 @@ class Variable(_base.Variable):
     def __new__(cls, *args: Any, **named: Any) -> "Variable":
         if args and isinstance(args[0], _base.Graph):
             return super().__new__(cls)
-        if default_graph() is None and (_implicit is None or lib.est_graph_operations(_implicit._c) == 0):
+        if computes_at_once() or default_graph() is None and is_empty():
             # a program that computes at once, and not one of placeholders and sessions outside of graphs
             return _variable_at_once(*args, **named)
         return _new_variable(*args, **named)
@@ -334,6 +334,20 @@ def state_of(graph: _base.Graph) -> State:
 
 
 _implicit: Graph | None = None
+_asked: bool | None = None  # whether the program has said that it computes at once, or that it has a graph
+
+
+def computes_at_once() -> bool:
+    """Whether names of TensorFlow 1 outside of graphs are about values: the program has called enable_eager_execution, or
+    has variables with values and nothing in a graph. In others they are about a graph of the program."""
+    if default_graph() is not None or _asked is not None:
+        return default_graph() is None and bool(_asked)
+    return is_empty() and has_variables()
+
+
+def is_empty() -> bool:
+    """Whether nothing was added to the graph of the program."""
+    return _implicit is None or lib.est_graph_operations(_implicit._c) == 0
 
 
 def get_default_graph() -> _base.Graph:
@@ -357,9 +371,9 @@ def seeded_graph() -> Graph | None:
 
 def reset_default_graph() -> None:
     """A new graph outside of all others."""
-    global _implicit
+    global _implicit, _asked
     root = _base._root is not None
-    _implicit = None
+    _implicit, _asked = None, False
     if root:
         set_root_graph(None)
         disable_eager_execution()
@@ -367,6 +381,8 @@ def reset_default_graph() -> None:
 
 def disable_eager_execution() -> None:
     """From now on operations are added to a graph, and sessions run them."""
+    global _asked
+    _asked = False
     if _base._root is None:
         set_root_graph(get_default_graph())
 
@@ -375,7 +391,9 @@ disable_v2_behavior = disable_eager_execution
 
 
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """From now on operations on values compute at once."""
+    """From now on operations on values compute at once, and variables have values outside of graphs."""
+    global _asked
+    _asked = True
     set_root_graph(None)
 
 
@@ -417,6 +435,8 @@ def _session(session: Any) -> Any:
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Node:
     """A value that every run must feed."""
+    if computes_at_once():
+        raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
     return get_default_graph().placeholder(name or "Placeholder", dtype, shape)
 
 
@@ -812,6 +832,13 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         return store.get_variable(full, shape, scope.dtype if dtype is None else dtype,
                                   scope.initializer if initializer is None else initializer,
                                   scope.regularizer if regularizer is None else regularizer, trainable)
+    if computes_at_once():
+        from .keras._variables import Store
+        store = Store()  # each call makes another one, as in TensorFlow
+        made = store.get_variable(full, shape, scope.dtype if dtype is None else dtype,
+                                  scope.initializer if initializer is None else initializer, None, trainable)
+        store.name_variables()
+        return made
     if scope.reuse and full in known:
         found = known[full]
         if shape is not None and found.shape != Shape([shape] if isinstance(shape, int) else shape):

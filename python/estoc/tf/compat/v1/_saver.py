@@ -22,7 +22,8 @@ def _name(variable: Any) -> str:
 
 def _session(sess: Any) -> Any:
     if sess is None:
-        raise TypeError(f"'sess' must be a Session; {sess}")
+        raise TypeError("'sess' must be a Session; None: the variables belong to a graph. After "
+                        "tf.compat.v1.enable_eager_execution() those of get_variable do not")
     return sess
 
 

@@ -2,6 +2,7 @@
 """tf.compat.v1.train: optimizers, hooks, monitored sessions, savers, and the global step of the graph."""
 from __future__ import annotations
 
+import collections as _collections
 import math as _math
 from typing import Any as _Any
 from typing import NamedTuple as _NamedTuple
@@ -15,6 +16,7 @@ from ...._lib import Keep as _Keep
 from ...._lib import ffi as _ffi
 from ...._lib import here as _here
 from ...._lib import lib as _lib
+from ...._lib import text as _text
 from ...._tensor import float32 as _float32
 from ....graph import Graph as _Graph
 from ....graph import Node as _Node
@@ -28,9 +30,12 @@ from ...train import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import Tensor as _Tensor
 from ..._eager import unwrap as _unwrap
+from ..._checkpoint import Part as _Part
 from ..._world import OtherWorld as _OtherWorld
 from ..._world import Variable as _Variable
+from ..._world import count_variables as _count_variables
 from ..._world import current_trace as _current_trace
+from ..._world import new_variables as _new_variables
 from . import _graph
 from ._graph import IndexedSlices as _IndexedSlices
 from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator,  # noqa: F401
@@ -49,8 +54,15 @@ def _graph_of(graph: _Any) -> _Any:
     return graph if graph is not None else _default_graph() or _graph.get_default_graph()
 
 
+_steps_at_once: list = []  # of a program that computes at once
+
+
 def get_or_create_global_step(graph: _Any = None) -> _Any:
     """The variable that counts steps."""
+    if graph is None and _graph.computes_at_once():
+        if not _steps_at_once:
+            _steps_at_once.append(_Variable(_np.int64(0), trainable=False, name="global_step"))
+        return _steps_at_once[0]
     return _graph_of(graph).global_step
 
 
@@ -63,6 +75,8 @@ def create_global_step(graph: _Any = None) -> _Any:
 
 def get_global_step(graph: _Any = None) -> _Any:
     """The variable that counts steps; None: a graph of the program has none yet."""
+    if graph is None and _graph.computes_at_once():
+        return _steps_at_once[0] if _steps_at_once else None
     graph = _graph_of(graph)
     if isinstance(graph, _graph.Graph) and all(v._name != "global_step" for v in graph.global_variables):
         return None
@@ -242,6 +256,33 @@ class Optimizer(_optimizers.Optimizer):
     """minimize counts a step only where it is given the global step, as in TensorFlow."""
 
     _name = "Optimizer"
+    _slots: tuple = ()  # names of what it keeps for a variable, in the order in which the library makes them
+
+    def _checkpoint_parts(self) -> _Part:
+        """What it keeps, for tf.train.Checkpoint: numbers by name, and slots by variable."""
+        part = _Part(self.__dict__.setdefault("_numbers", {}).items())
+        part.slots = self.__dict__.setdefault("_kept", [])
+        return part
+
+    def _note_made(self, made: _Any, variables: _Any) -> None:
+        """Finds what an update has made for these variables: "dense/kernel/Adam", "beta1_power"."""
+        self._checkpoint_parts()
+        of_name, count = {_node_name(variable): variable for variable in variables}, _collections.Counter()
+        for slot in made:
+            parent, _, name = _node_name(slot).rpartition("/")
+            if parent in of_name:
+                self._kept.append((of_name[parent], self._slots[count[parent]], slot))
+                count[parent] += 1
+            elif name.startswith("beta"):
+                self._numbers["_".join(name.split("_")[:2])] = slot
+
+    def _noted(self, graph: _Any, build: _Any) -> _Any:
+        """The operation of an update that `build` adds to a graph."""
+        before = len(graph.global_variables)
+        operation = build()
+        if not graph.is_sketch:
+            self._note_made(graph.global_variables[before:], graph.global_variables[:before])
+        return operation
 
     def get_name(self) -> str:
         return self._name
@@ -257,8 +298,8 @@ class Optimizer(_optimizers.Optimizer):
         if loss.shape != ():
             loss = _ops.reduce_sum(loss)
         self._check(loss, var_list)
-        return _optimizers.Optimizer.minimize(self, loss, global_step, var_list, name=name or self._name,
-                                              count_step=global_step is not None)
+        return self._noted(loss.graph, lambda: _optimizers.Optimizer.minimize(
+            self, loss, global_step, var_list, name=name or self._name, count_step=global_step is not None))
 
     def _check(self, loss: _Any, var_list: _Any) -> list:
         if not isinstance(loss, _Node):
@@ -307,11 +348,10 @@ class Optimizer(_optimizers.Optimizer):
         members: dict = {"name": keep.string(name or self._name), "no_global_step": global_step is None}
         if global_step is not None:
             members["global_step"] = global_step._c
-        return graph.node(_lib.est_apply_gradients(
+        return self._noted(graph, lambda: graph.node(_lib.est_apply_gradients(
             self._c(keep), keep.span("est_nodes", "est_node", [variable._c for _, variable in pairs]),
             keep.new("est_gradient[]", [_gradient(keep, gradient) for gradient, _ in pairs]),
-            keep.options("est_minimize_options", **members)))
-
+            keep.options("est_minimize_options", **members))))
 
     def _apply_at_once(self, pairs: list, global_step: _Any) -> None:
         """The update of variables of a program that computes at once."""
@@ -346,6 +386,7 @@ class Optimizer(_optimizers.Optimizer):
         gradients = keep.new("est_gradient[]", [
             dict(zip(("values", "indices"), [next(rest)._c for _ in range(n)])) for n in parts])
         trace.graph.keep.append(place)
+        before = _count_variables(trace.graph)
         _lib.est_share_begin(trace.graph._c, place)
         operation = _lib.est_apply_gradients(
             _lib.est_with_learning_node(self._make_c(0, keep), rate._c),
@@ -353,7 +394,12 @@ class Optimizer(_optimizers.Optimizer):
             keep.options("est_minimize_options", name=keep.string(self._name), no_global_step=True, no_update_ops=True))
         _lib.est_share_end(trace.graph._c)
         operation = trace.graph.node(operation)
+        self._note_made(_new_variables(trace.graph, trace.world, before), variables)
         trace.add_write([variable._name for variable in variables], operation)
+
+
+def _node_name(variable: _Any) -> str:
+    return _text(_lib.est_node_name(variable._c))
 
 
 def _values_of(gradient: _Any) -> tuple:
@@ -374,6 +420,8 @@ class GradientDescentOptimizer(Optimizer, _optimizers.SGD):
 
 
 class MomentumOptimizer(Optimizer, _optimizers.SGD):
+    _slots = ("momentum",)
+
     def __init__(self, learning_rate: _Any, momentum: float, use_locking: bool = False, name: str = "Momentum",
                  use_nesterov: bool = False):
         self._name = name
@@ -381,6 +429,8 @@ class MomentumOptimizer(Optimizer, _optimizers.SGD):
 
 
 class AdamOptimizer(Optimizer, _optimizers.Adam):
+    _slots = ("m", "v")
+
     def __init__(self, learning_rate: _Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                  use_locking: bool = False, name: str = "Adam"):
         self._name = name
@@ -388,6 +438,8 @@ class AdamOptimizer(Optimizer, _optimizers.Adam):
 
 
 class AdagradOptimizer(Optimizer, _optimizers.Adagrad):
+    _slots = ("accumulator",)
+
     def __init__(self, learning_rate: _Any, initial_accumulator_value: float = 0.1, use_locking: bool = False,
                  name: str = "Adagrad"):
         self._name = name
@@ -398,10 +450,13 @@ class RMSPropOptimizer(Optimizer, _optimizers.RMSProp):
     def __init__(self, learning_rate: _Any, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-10,
                  use_locking: bool = False, centered: bool = False, name: str = "RMSProp"):
         self._name = name
+        self._slots = ("rms", "mg", "momentum") if centered else ("rms", "momentum")
         _optimizers.RMSProp.__init__(self, learning_rate, decay, momentum, epsilon, centered)
 
 
 class FtrlOptimizer(Optimizer, _optimizers.Ftrl):
+    _slots = ("accum", "linear")
+
     def __init__(self, learning_rate: _Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
                  use_locking: bool = False, name: str = "Ftrl"):
@@ -411,6 +466,8 @@ class FtrlOptimizer(Optimizer, _optimizers.Ftrl):
 
 
 class AdadeltaOptimizer(Optimizer, _optimizers.Adadelta):
+    _slots = ("accum", "accum_update")
+
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-8,
                  use_locking: bool = False, name: str = "Adadelta"):
         self._name = name
