@@ -50,6 +50,16 @@ def test_the_shape_of_an_input_is_told_before_variables_are_made():
     assert model.fit(X, Y, verbose=0).history
 
 
+def test_an_input_without_its_batch():
+    """As in Keras only axes that both have are compared; layers say what they need."""
+    x = tf.keras.Input((3,))
+    model = tf.keras.Model(x, tf.keras.layers.Lambda(lambda x: x * 2.0)(x))
+    assert model(np.ones(3, np.float32)).numpy().tolist() == [2.0] * 3
+    assert model(np.ones((2, 3, 1), np.float32)).shape == (2, 3)
+    with pytest.raises(ValueError, match="expected shape"):
+        model(np.ones((2, 4), np.float32))
+
+
 @pytest.mark.parametrize("make,first,other", [
     (lambda: tf.keras.layers.Dense(2), (6, 4), (6, 3)), (lambda: tf.keras.layers.Conv2D(2, 2), (1, 4, 4, 3), (1, 4, 4, 2)),
     (tf.keras.layers.LayerNormalization, (2, 3), (2, 4)), (tf.keras.layers.BatchNormalization, (2, 3), (2, 4)),

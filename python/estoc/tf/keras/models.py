@@ -1634,18 +1634,23 @@ def _shapes(tensors: _Any) -> _Any:
     return shapes
 
 
+def _need_shape(have: _Any, want: _Any, model: str, number: int) -> None:
+    """Raises where Keras does: an axis is another one. The number of axes may differ, and the last one may be 1."""
+    pairs = zip(*([*shape][:-1] if len(shape) and shape[-1] == 1 else [*shape] for shape in (have, want)))
+    if any(i > 0 and None not in pair and pair[0] != pair[1] for i, pair in enumerate(pairs)):
+        raise ValueError(f'Input {number} of layer "{model}" is incompatible with the layer: expected shape='
+                         f"{tuple(want)}, found shape={tuple(have)}")
+
+
 def _conform(node: _Node, wanted: _KerasTensor, model: str, number: int) -> _Node:
     """A last axis of 1 more or less, and the dtype of the Input, as Keras does it; data of another shape is refused."""
     have, want = node.shape, wanted.shape
     if have is not None and want is not None:
+        _need_shape(have, want, model, number)
         if len(have) == len(want) + 1 and have[-1] == 1:
             node = _ops.squeeze(node, -1)
         elif len(have) == len(want) - 1 and want[-1] == 1:
             node = _Node(node.graph, _lib.est_expand_dims(node._c, -1))
-        have = node.shape
-        if len(have) != len(want) or any(None not in (a, b) and a != b for a, b in zip(have[1:], want[1:])):
-            raise ValueError(f'Input {number} of layer "{model}" is incompatible with the layer: expected shape='
-                             f"{tuple(want)}, found shape={tuple(have)}")
     if node.dtype != wanted.dtype:
         node = _Node(node.graph, _lib.est_cast(node._c, wanted.dtype.number))
     node.graph.check()
