@@ -147,6 +147,47 @@ def names_of_1_at_once(tf):
     return out
 
 
+@case
+def creators_of_variables(tf):
+    """tf.variable_creator_scope"""
+    seen, out = [], {}
+
+    def creator(next_creator, **named):
+        seen.append(named["name"])
+        return next_creator(**named)
+
+    def other(next_creator, **named):
+        return next_creator(**{**named, "initial_value": 7.0, "name": "other"})
+
+    def inner(next_creator, **named):
+        return next_creator(**{**named, "trainable": False})
+
+    with tf.variable_creator_scope(creator):
+        v = tf.Variable([1.0, 2.0], name="v")
+        tf.Variable(3, trainable=False, name="n")
+        layer = tf.keras.layers.Dense(2)
+        layer(np.ones([1, 3], np.float32))
+        layer(np.ones([2, 3], np.float32))
+    out["seen"] = [name.rsplit("/", 1)[-1] for name in seen]
+    with tf.variable_creator_scope(other), tf.variable_creator_scope(inner):
+        w = tf.Variable(1.0, name="w")
+    out["made"] = [v, w, w.name, w.trainable, tf.Variable(2.0, name="after").name]
+
+    def refuse(next_creator, **named):
+        raise KeyError(named["name"])
+
+    def twice():
+        with tf.variable_creator_scope(refuse):
+            layer(np.ones([1, 3], np.float32))
+            return outcome(lambda: tf.Variable(1.0, name="x"))
+
+    out["refused"] = twice()
+    with tf.Graph().as_default(), tf.variable_creator_scope(creator):
+        tf.compat.v1.get_variable("g", [2])
+    out["of a graph"] = seen[-1]
+    return out
+
+
 # --- optimizers of Keras in Estimators, and their objects in checkpoints ----------------------------------------------
 
 

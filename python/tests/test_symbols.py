@@ -112,7 +112,7 @@ def test_everything_public_says_what_it_does():
     ("tf.estimator.BoostedTreesClassifier", "DNNLinearCombinedClassifier.*XGBoost"),
     ("tf.estimator.BoostedTreesRegressor", "DNNLinearCombinedRegressor"),
     ("tf.compat.v1.train.import_meta_graph", "Saver.restore"), ("tf.compat.v1.wrap_function", "tf.function"),
-    ("tf.compat.v1.RunMetadata", "ProfilerHook"), ("tf.variable_creator_scope", "model.variables")])
+    ("tf.compat.v1.RunMetadata", "ProfilerHook"), ("tf.summary.trace_on", "graph.pbtxt")])
 def test_refusals_have_a_reason(name, reason):
     with pytest.raises(AttributeError, match=reason):
         resolve(name)

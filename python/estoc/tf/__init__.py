@@ -31,6 +31,7 @@ from ._array import print_ as print  # noqa: A001,F401
 from ._array import range_ as range  # noqa: A001,F401
 from ._control import (TensorArray, case, cond, foldl, foldr, map_fn, scan, switch_case, vectorized_map,  # noqa: F401
                        while_loop)
+from ._creators import variable_creator_scope  # noqa: F401
 from ._custom_gradient import custom_gradient, grad_pass_through, recompute_grad  # noqa: F401
 from ._eager import Tensor, TensorShape  # noqa: F401
 from ._eager import eager as _eager

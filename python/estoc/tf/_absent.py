@@ -18,9 +18,12 @@ HINTS: dict[str, str] = {
     "export_meta_graph": "tf.compat.v1.saved_model.simple_save, which writes graph and variables; Estimators write .meta "
                          "files beside checkpoints",
     "wrap_function": "tf.function over the function that builds the graph",
-    "variable_creator_scope": "len(model.variables) before and after a call tells whether it made variables",
     "experimental_export_all_saved_models": "export_saved_model, which exports for prediction",
     "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",
+    **dict.fromkeys(("trace_on", "trace_export", "trace_off"),
+                    "graph.pbtxt, which Estimators write beside their checkpoints, and tf.estimator.ProfilerHook"),
+    "dtensor": "tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy and ParameterServerStrategy, which place whole "
+               "copies or whole tables",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element",
 }
 

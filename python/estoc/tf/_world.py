@@ -7,6 +7,7 @@ each strategy whose variables are elsewhere.
 """
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections import Counter
@@ -21,6 +22,7 @@ from ..errors import OpError
 from ..graph import Graph, Node, Session, Shape, default_graph, lasting
 from ..graph import Variable as _Handle
 from ..initializers import c_initializer
+from . import _creators
 
 _local = threading.local()
 watchers: list[list] = []  # each gets the variables that graphs read
@@ -411,7 +413,19 @@ def shown(value: np.ndarray) -> str:
     return on_own_lines(repr(value) if value.ndim else str(value))
 
 
-class Variable:
+class _Made(type):
+    """Lets the creators of tf.variable_creator_scope make variables."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        if not _creators.creating() or cls is not Variable:
+            return super().__call__(*arguments, **named)
+        given = {name: parameter.default for name, parameter in inspect.signature(cls.__init__).parameters.items()
+                 if name != "self"}
+        given.update(zip(given, arguments))
+        return _creators.created(super().__call__, {**given, **named})
+
+
+class Variable(metaclass=_Made):
     """tf.Variable: a value that steps change. Reads outside of functions copy it."""
 
     __array_priority__ = 95

@@ -26,6 +26,7 @@ from .. import _structure
 from .._absent import Named
 from .._eager import Tensor, add_operators, forget_computed, tapes, unwrap
 from .._function import Function, forget_gradients
+from .._creators import announce
 from .._world import Variable, World, count_variables, current_world, new_variables, take_updates
 from .._world import new_world, updates_of
 from . import mixed_precision
@@ -526,6 +527,7 @@ class Layer(Recorded, Named):
         variable.constraint = constraints.get(constraint)
         if cost is not None:
             self.__dict__.setdefault("_own_costs", []).append((variable, cost))
+        announce([variable])
         if not any(variable is item for item in self._own_weights):
             self._own_weights.append(variable)
         return variable
@@ -1108,6 +1110,8 @@ class NativeLayer(Layer):
             self._in_graphs[graph] = made_now
             for i, constraint in self._constrained.items():
                 made_now[i].constraint = constraint
+            if graph.builds or getattr(graph, "world", None) is not None:  # and not the copies of a network that is fitted
+                announce(made_now)
         self.__dict__["built"] = True
         result = Node(graph, result)
         if self._keeps_logits:

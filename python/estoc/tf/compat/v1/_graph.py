@@ -19,6 +19,7 @@ from ....errors import FailedPreconditionError
 from ....graph import Node, Shape, as_node, default_graph, set_root_graph
 from ....initializers import Initializer, c_initializer, zeros
 from ..._absent import error
+from ..._creators import announce
 from ..._world import has_variables, numbered
 from ._partitioners import whole
 
@@ -780,6 +781,8 @@ def _make(graph: _base.Graph, name: str, shape: Any, dtype: Any, initializer: An
     for key in keys:
         if key not in _OF_C:
             state_of(graph).collections.setdefault(key, []).append(variable)
+    if isinstance(variable, Variable):
+        announce([variable])
     return variable
 
 
