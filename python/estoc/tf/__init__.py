@@ -36,13 +36,14 @@ from ._custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from ._eager import Tensor, TensorShape  # noqa: F401
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
-from ._function import dense as _dense
-from ._function import GradientTape, IndexedSlices, UnconnectedGradients, function  # noqa: F401
+from ._function import function  # noqa: F401
 from ._module import Module
 from ._ragged import RaggedTensor, RaggedTensorSpec  # noqa: F401
 from ._ragged_ops import gather_of as _gather_of
 from ._ragged_shape import DynamicRaggedShape as _DynamicRaggedShape
 from ._sparse import SparseTensor  # noqa: F401
+from ._tape import GradientTape, IndexedSlices, UnconnectedGradients  # noqa: F401
+from ._tape import dense as _dense
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                experimental, feature_column, initializers, io, keras, linalg, lookup, losses, math, metrics, nest, nn,

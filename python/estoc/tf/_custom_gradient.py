@@ -10,12 +10,13 @@ import functools
 import inspect
 from typing import Any, Callable
 
+from .. import ops
 from .._lib import Handle, Keep, callback, ffi, here, lib
 from .._tensor import as_array
 from ..graph import Graph, Node, as_node, default_graph
 from . import _structure
-from ._eager import Tensor, tapes, unwrap
-from ._function import GradientTape, IndexedSlices, dense
+from ._eager import Tensor, eager, tapes, unwrap
+from ._tape import GradientTape, IndexedSlices
 from ._world import Variable, watchers
 
 
@@ -137,84 +138,31 @@ class OwnGradient:
     """A call that a tape has noted down, whose derivatives the program gives."""
 
     def __init__(self, derivatives: _Derivatives, sources: list):
-        self.derivatives, self.sources = derivatives, sources
+        self._derivatives, self._sources = derivatives, sources
+
+    def back(self, given: list, results: list, asked: list) -> list:
+        """(leaf, gradient) for what the function was given, and for the variables that it has used."""
+        zeros = eager(ops.zeros_like)
+        dy = [zeros(leaf) if weight is None else weight for weight, leaf in zip(given, results)]
+        return list(zip(self._sources, self._derivatives(dy)))
 
 
-def _with_values(function: Callable, args: tuple, named: dict) -> Any:
+def _with_values(f: Callable, args: tuple, named: dict) -> Any:
     with GradientTape() as watcher:  # the others record as well: derivatives of derivatives go through what was computed
-        result, derivatives = function(*args, **named)
+        result, derivatives = f(*args, **named)
     leaves = _structure.flatten(args)
     mine = leaves + list(named.values())
     variables = [v for v in watcher.watched_variables() if not any(v is item for item in mine)]
     results = _structure.map_structure(_copy, result)
     own = OwnGradient(_Derivatives(derivatives, len(leaves), variables), leaves + variables)
     for tape in tapes():
-        tape.record(own, (leaves, variables), {}, None, results)
+        tape.record(f, (leaves, variables), {}, False, results, own)
     return results
 
 
 def _copy(leaf: Any) -> Tensor:
     """A tensor of its own, which the tape tells from what the function was given."""
     return Tensor(unwrap(leaf)) if isinstance(leaf, (Tensor, Variable)) else Tensor(leaf)
-
-
-def backwards(tape: GradientTape, targets: list, sources: list, given: list | None) -> list:
-    """The gradients of targets outside of graphs, where calls with derivatives of their own were recorded: from the last
-    call to the first, those between two of them in one step."""
-    from .. import ops
-    from ._eager import eager
-    add, ones, zeros = eager(ops.add), eager(ops.ones_like), eager(ops.zeros_like)
-    of: dict[int, Any] = {}  # gradients towards tensors and variables, by id
-    final: dict[int, Any] = {}
-
-    def flow(to: dict, leaf: Any, gradient: Any) -> None:
-        if gradient is not None:
-            gradient = dense(gradient) if isinstance(gradient, IndexedSlices) and id(leaf) in to else gradient
-            to[id(leaf)] = gradient if id(leaf) not in to else add(_dense(to[id(leaf)]), gradient)
-
-    for i, target in enumerate(targets):
-        if isinstance(target, (Tensor, Variable)):
-            flow(of, target, ones(target) if given is None or given[i] is None else given[i])
-    made_at_all = {id(leaf) for call in tape._records for leaf in _structure.flatten(call[4])}
-    asked = [source for source in sources if tape._is_watched(source) or id(source) in made_at_all]
-    for record, part in _parts(tape._records):
-        if record is not None:
-            results = _structure.flatten(record[4])
-            if any(id(leaf) in of for leaf in results):
-                dy = [_dense(of[id(leaf)]) if id(leaf) in of else zeros(leaf) for leaf in results]
-                for leaf, gradient in zip(record[0].sources, record[0].derivatives(dy)):
-                    flow(of, leaf, gradient)
-            continue
-        made = {id(leaf): leaf for call in part for leaf in _structure.flatten(call[4])}
-        before = {id(leaf): leaf for call in part for leaf in _structure.flatten((call[1], call[2]))
-                  if id(leaf) in made_at_all and id(leaf) not in made}
-        before.update((id(source), source) for source in asked if id(source) not in made_at_all)
-        inner = {id(source): source for source in asked if id(source) in made}
-        ends = [leaf for key, leaf in made.items() if key in of]
-        if ends:
-            wanted = [*before.values(), *inner.values()]
-            found = tape._of_records(part, ends, wanted, [_dense(of[id(leaf)]) for leaf in ends])
-            for leaf, gradient in zip(wanted, found):
-                flow(final if id(leaf) in inner else of, leaf, gradient)
-    of.update(final)
-    return [of.get(id(source)) if any(source is item for item in asked) else None for source in sources]
-
-
-def _dense(gradient: Any) -> Any:
-    return dense(gradient) if isinstance(gradient, IndexedSlices) else gradient
-
-
-def _parts(records: list) -> list:
-    """The records from the last to the first: (one with derivatives of its own, nothing), or (None, those between)."""
-    parts: list = []
-    for record in reversed(records):
-        if isinstance(record[0], OwnGradient):
-            parts.append((record, []))
-        elif parts and parts[-1][0] is None:
-            parts[-1][1].insert(0, record)
-        else:
-            parts.append((None, [record]))
-    return parts
 
 
 # --- names of TensorFlow ----------------------------------------------------------------------------------------------

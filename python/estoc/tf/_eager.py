@@ -172,13 +172,24 @@ def wrap(value: Any) -> Any:
 # --- operations that compute at once ----------------------------------------------------------------------------------
 
 _steps: dict[Any, "_Computed"] = {}
-_STEPS_MAX = 4096
+_STEPS_MAX, _STEPS_MAX_BYTES = 4096, 64 << 20
+_step_bytes = [0]  # what the arguments of all have had, about as much as their results
 _lock = threading.RLock()
 
 
 def forget_computed() -> None:
     """Functions that were computed, and what those of a program refer to."""
     _steps.clear()
+    _step_bytes[0] = 0
+
+
+def _keep(key: Any, step: "_Computed", values: list) -> None:
+    """Keeps a step for other arguments of the same shapes; it has memory for its results, so the oldest ones go."""
+    step.bytes = sum(value.nbytes for value in values)
+    _step_bytes[0] += step.bytes
+    while _steps and (len(_steps) >= _STEPS_MAX or _step_bytes[0] > _STEPS_MAX_BYTES):
+        _step_bytes[0] -= _steps.pop(next(iter(_steps))).bytes
+    _steps[key] = step
 
 
 class _Computed:
@@ -206,6 +217,7 @@ class _Computed:
         self.session = Session(self.graph, threads=1)
         self.step = Step(self.session._c, self.feeds, nodes, (), (self.session,))
         self.single = len(nodes) == 1 and result is nodes[0]
+        self.bytes = 0
         self._fast: Any = None  # what a call needs when all arrays are numbers, with at least one
 
     def run_fast(self, *values: np.ndarray) -> Any:
@@ -292,9 +304,7 @@ def compute(function: Callable, positional: tuple, named: dict) -> Any:
         return _Computed(function, (positional, named), [(value.dtype, value.shape) for value in values]).run(values)
     if found is None:
         found = _Computed(function, (positional, named), [(as_dtype(value.dtype), value.shape) for value in values])
-        if len(_steps) >= _STEPS_MAX:
-            _steps.clear()
-        _steps[tuple(key)] = found
+        _keep(tuple(key), found, values)
     with _lock:
         return found.run(values)
 
@@ -358,7 +368,7 @@ def dispatch(function: Callable, positional: tuple, named: dict, convert: Callab
         stack = _tapes.__dict__.get("stack")
         if stack:
             for tape in stack:
-                tape.record(function, positional, named, convert, result)
+                tape.record(function, positional, named, True, result)
         return result
     record = getattr(found, "_keras_call", None)
     if record is not None:

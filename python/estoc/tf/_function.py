@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.function and tf.GradientTape: Python functions as steps of a world, and derivatives."""
+"""tf.function: Python functions as steps of a world."""
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import inspect
@@ -12,15 +11,17 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import errors
-from .._lib import Keep, ffi, here, lib
+from .._lib import ffi, lib, text
 from .._tensor import as_array, as_dtype
 from ..data import TensorSpec
-from ..graph import Graph, NeedsValue, Node, as_node, default_graph
+from ..graph import Graph, NeedsValue, Node, default_graph
 from . import _structure
 from ._eager import Tensor, _tensor, tapes, unwrap
-from ._world import OtherWorld, Trace, Variable, World, current_world
+from ._world import OtherWorld, Trace, Variable, World, before_write, current_world, writes
 
 _logger = logging.getLogger("tensorflow")
+_DRAWING = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", "EstDropout"}
+_READING = {"ReadVariableOp", "ResourceGather", "VarIsInitializedOp"}
 _WORLDS_MAX = 4  # attempts to find the world of a function
 run_eagerly = [False]  # tf.config.run_functions_eagerly
 
@@ -62,20 +63,23 @@ class ConcreteFunction:
     """One trace of a function: a step, and how arguments and results go with it."""
 
     def __init__(self, function: "Function", world: World, trace: Trace, feeds: list, positions: list, outputs: Any,
-                 name: str):
+                 name: str, operations: range):
         self.name = name
         self.world = world
         self.structured_outputs = outputs
         self._function = function
-        self._positions = positions  # of tensors among the leaves of the arguments
+        self.places = positions  # of tensors among the leaves of the arguments
         self._pulls = trace.pulls
         self._outputs = outputs
         leaves = _structure.flatten(outputs)
         self._nodes = [leaf for leaf in leaves if isinstance(leaf, Node)]
-        self._leaves = leaves
-        self._effects = [] if function._pure else list(trace.effects)
+        self.leaves = leaves
+        self.derivatives: dict[Any, tuple] = {}  # steps of tapes that go back through a run
+        self._operations = operations  # of the graph, that the trace has made
+        self._rereads = trace.rereads
+        self._effects = [] if function.pure else list(trace.effects)
         self._fetches = self._nodes + [node for nodes, _ in self._effects for node in nodes]
-        self._targets = [] if function._pure else list(trace.targets)
+        self._targets = [] if function.pure else list(trace.targets)
         self._writes = bool(self._targets)
         self.feeds = list(feeds) + [node for _, nodes in trace.pulls for node in nodes]
         self._types = [as_dtype(int(lib.est_node_dtype(node._c))) for node in self.feeds]
@@ -169,7 +173,7 @@ class ConcreteFunction:
 
     def values(self, leaves: list) -> list[np.ndarray]:
         """What to feed: arguments, and the next elements of iterators."""
-        found = [leaves[i] for i in self._positions]
+        found = [leaves[i] for i in self.places]
         values = [leaf._value if type(leaf) is Tensor else leaf for leaf in found]
         for iterator, nodes in self._pulls:
             iterator = leaves[iterator] if isinstance(iterator, int) else iterator
@@ -181,6 +185,53 @@ class ConcreteFunction:
                 else as_array(value, kind) for value, kind in zip(values, self._types)]
 
     def run(self, leaves: list) -> Any:
+        self._prepare()
+        return self._run(self.values(leaves))
+
+    def run_for(self, tapes: list, leaves: list, function: Callable, positional: tuple, named: dict,
+                given: list | None = None) -> Any:
+        """run, which tapes note down as a call of a function; `given` are the leaves as the program had them."""
+        from ._tape import TracedCall
+        self._prepare()
+        values, time = self.values(leaves), writes[0]
+        own = TracedCall(self, given or leaves, values) if tapes and self._repeats_otherwise else None
+        result = self._run(values)
+        for tape in tapes:
+            tape.record(function, positional, named, False, result, own, time)
+        return result
+
+    @functools.cached_property
+    def _repeats_otherwise(self) -> bool:
+        """Whether the same function with the same arguments and variables may give other results."""
+        if self._pulls or self._rereads:
+            return True
+        seen, rest = set(), [node._c for node in self._nodes]
+        while rest:
+            node = rest.pop()
+            if node.id in seen or node.id not in self._operations:
+                continue
+            seen.add(node.id)
+            if text(lib.est_node_op(node)) in _DRAWING:
+                return True
+            rest += [lib.est_node_input(node, i) for i in range(lib.est_node_inputs(node))]
+        return False
+
+    @functools.cached_property
+    def _written(self) -> list[bytes]:
+        """The names of the variables that a run may write, first values of new ones among them."""
+        graph = self.world.graph._c
+        handles = {}
+        for span in (lib.est_global_variables(graph), lib.est_local_variables(graph)):
+            handles.update((span.data[i].id, lib.est_node_name(span.data[i])) for i in range(span.n))
+        found = set()
+        for i in self._operations:
+            node = lib.est_graph_operation(graph, i)
+            handle = lib.est_node_input(node, 0).id if lib.est_node_inputs(node) > 0 else -1
+            if handle in handles and text(lib.est_node_op(node)) not in _READING:
+                found.add(ffi.string(handles[handle]))
+        return sorted(found)
+
+    def _prepare(self) -> None:
         self.world.ready_to_run()
         if self._step is None or self._step._of_session is not self.world._session:
             try:
@@ -190,12 +241,15 @@ class ConcreteFunction:
                     raise
                 raise TypeError(f"{self.name} uses a tensor of another function, which is out of scope: return it from "
                                 f"there and give it to this one. {error}") from None
-        values = self.values(leaves)
+
+    def _run(self, values: list) -> Any:
+        if self._writes:
+            before_write(self.world, lambda: self._written)
         results = iter(self.world.run(self._step, values))
         if self._writes:
             self.world.changed()
         outputs = _structure.pack_as(self._outputs, [_tensor(next(results)) if isinstance(leaf, Node) else leaf
-                                                     for leaf in self._leaves])
+                                                     for leaf in self.leaves])
         for nodes, function in self._effects:
             function([next(results) for _ in nodes])
         return outputs
@@ -221,7 +275,7 @@ class Function:
         self.python_function = python_function
         self._autograph = autograph  # whether Python may run it where tracing it is impossible
         self._is_users = False  # made by tf.function
-        self._pure = False  # whether what it does beside computing its results is left out
+        self.pure = False  # whether what it does beside computing its results is left out
         self._untraced = False
         self.input_signature = None if input_signature is None else tuple(input_signature)
         self._signature = inspect.signature(python_function)
@@ -255,7 +309,7 @@ class Function:
         key = None if named else self._tensors_key(arguments)
         concrete = self._fast.get(key) if key is not None else None
         if concrete is not None:
-            return self._recorded(concrete.run(arguments), arguments, named)
+            return self._run(concrete, arguments, arguments, named)
         if self._untraced:
             return self._call_python(arguments, named)
         try:
@@ -269,13 +323,11 @@ class Function:
             return self._call_python(arguments, named)
         if key is not None and len(leaves) == len(arguments):
             self._fast[key] = concrete
-        return self._recorded(concrete.run(leaves), arguments, named)
+        return self._run(concrete, leaves, arguments, named)
 
-    def _recorded(self, result: Any, arguments: tuple, named: dict) -> Any:
-        """The result, which tapes of the program know how to compute again."""
-        for tape in tapes() if self._is_users else ():
-            tape.record(self.python_function, arguments, named, None, result)
-        return result
+    def _run(self, concrete: ConcreteFunction, leaves: Any, arguments: tuple, named: dict) -> Any:
+        stack = tapes() if self._is_users else None
+        return concrete.run_for(stack, leaves, self.python_function, arguments, named) if stack else concrete.run(leaves)
 
     def _call_python(self, arguments: tuple, named: dict) -> Any:
         """What AutoGraph would have made of loops and branches on tensors: the same values, step by step."""
@@ -436,6 +488,7 @@ class Function:
 
     def _trace_in(self, world: World, arguments: tuple, named: dict, leaves: list, shapes: list) -> ConcreteFunction:
         self._count += 1
+        first = lib.est_graph_operations(world.graph._c)
         with Trace(world) as trace:
             rest = iter(shapes)
             feeds, positions, made = [], [], []
@@ -455,7 +508,8 @@ class Function:
             world.graph.check()
             outputs = _structure.map_structure(_output(world.graph), result)
             world.graph.check()
-        concrete = ConcreteFunction(self, world, trace, feeds, positions, outputs, getattr(self, "__name__", "function"))
+        concrete = ConcreteFunction(self, world, trace, feeds, positions, outputs, getattr(self, "__name__", "function"),
+                                    range(first, lib.est_graph_operations(world.graph._c)))
         specs = list(leaves)
         for position, node in zip(positions, feeds):
             name = leaves[position].name if isinstance(leaves[position], TensorSpec) else None
@@ -481,315 +535,3 @@ def function(func: Callable | None = None, input_signature: Any = None, autograp
     made = Function(func, input_signature, bool(autograph))
     made._is_users = True
     return made
-
-
-# --- gradients --------------------------------------------------------------------------------------------------------
-
-
-class IndexedSlices:
-    """The gradient of a variable of which only some rows were read."""
-
-    def __init__(self, values: Any, indices: Any, dense_shape: Any = None):
-        self.values, self.indices, self.dense_shape = values, indices, dense_shape
-
-    dtype = property(lambda self: self.values.dtype)
-
-    def __repr__(self) -> str:
-        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
-
-
-def build_gradients(targets: list, given: list | None, sources: list) -> list:
-    """d(sum of targets) / d(source) in a graph, for nodes and variables; None where there is none. `given` are gradients
-    towards the targets in place of ones."""
-    here()
-    graph, keep = targets[0].graph, Keep()
-    handles = [source._handle._c if isinstance(source, Variable) else source._c for source in sources]
-    out = ffi.new("est_gradient[]", max(len(handles), 1))
-    lib.est_gradients_from(keep.span("est_nodes", "est_node", [target._c for target in targets]),
-                           keep.span("est_nodes", "est_node", [ffi.new("est_node *")[0] if weight is None else weight._c
-                                                               for weight in given or ()]),
-                           keep.span("est_nodes", "est_node", handles), out)
-    graph.check()
-    found: list = []
-    for i, source in enumerate(sources):
-        if out[i].values.graph == ffi.NULL:
-            found.append(None)
-        elif out[i].indices.graph != ffi.NULL:
-            found.append(IndexedSlices(Node(graph, out[i].values), Node(graph, out[i].indices), source.shape))
-        else:
-            found.append(Node(graph, out[i].values))
-    return found
-
-
-def dense(gradient: IndexedSlices) -> Any:
-    """A gradient as one tensor."""
-    from ._array import unsorted_segment_sum
-    return unsorted_segment_sum(gradient.values, gradient.indices, int(gradient.dense_shape[0]))
-
-
-class UnconnectedGradients:
-    """What a gradient is where nothing connects: None, or zeros."""
-
-    NONE, ZERO = "none", "zero"
-
-
-class GradientTape:
-    """Derivatives of what is computed within its block. In a function that is traced it records nothing: the graph
-    has it all. Outside, it notes calls down; `gradient` builds them into a step, which is kept for the next time."""
-
-    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True):
-        self._persistent = persistent
-        self._accessed = watch_accessed_variables
-        self._watched: list = []
-        self._records: list = []
-        self._seen: list = []  # variables of records that are gone
-        self._used = False
-        self._traced = False
-
-    def __enter__(self) -> "GradientTape":
-        self._traced = default_graph() is not None
-        if not self._traced:
-            tapes().append(self)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        if not self._traced and self in tapes():
-            tapes().remove(self)
-
-    def watch(self, tensor: Any) -> None:
-        self._watched += _structure.flatten(tensor)
-
-    def watched_variables(self) -> tuple:
-        """The variables that recorded calls were given, or that belong to the layers and modules called."""
-        found = [item for item in self._watched + self._seen if isinstance(item, Variable)]
-        for function, positional, named, *_ in self._records if self._accessed else ():
-            found += [leaf for leaf in _structure.flatten((positional, named)) if isinstance(leaf, Variable)]
-            found += getattr(getattr(function, "__self__", None), "trainable_variables", ())
-        return tuple({id(item): item for item in found if item.trainable}.values())
-
-    def reset(self) -> None:
-        self._records, self._watched, self._seen = [], [], []
-
-    def record(self, function: Callable, positional: tuple, named: dict, convert: Callable, result: Any) -> None:
-        self._records.append((function, positional, named, convert, result))
-
-    def _is_watched(self, source: Any) -> bool:
-        if any(source is item for item in self._watched):
-            return True
-        return isinstance(source, Variable) and self._accessed and source.trainable
-
-    def gradient(self, target: Any, sources: Any, output_gradients: Any = None,
-                 unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
-        if self._used and not self._persistent:
-            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or "
-                               "jacobians)")
-        self._used = True
-        leaves = _structure.flatten(sources)
-        targets = _structure.flatten(target)
-        given = None if output_gradients is None else _structure.flatten(output_gradients)
-        zero = str(getattr(unconnected_gradients, "value", unconnected_gradients)).lower() == "zero"
-        if default_graph() is not None:
-            found = self._in_graph(targets, leaves, given)
-        else:
-            found = self._at_once(targets, leaves, given)
-        if zero:
-            from .. import ops
-            found = [Tensor(np.zeros(tuple(source.shape), source.dtype.as_numpy_dtype)) if gradient is None and
-                     default_graph() is None else ops.zeros_like(unwrap(source)) if gradient is None else gradient
-                     for gradient, source in zip(found, leaves)]
-        if not self._persistent:
-            self._forget()
-        return _structure.pack_as(sources, found)
-
-    def _forget(self) -> None:
-        self._seen = list(self.watched_variables())
-        self._records = []
-
-    def _in_graph(self, targets: list, sources: list, given: list | None) -> list:
-        graph = default_graph()
-        targets = [unwrap(target) for target in targets]
-        for target in targets:
-            if isinstance(target, Node) and not target.dtype.is_floating:
-                _logger.warning("The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
-                                "GradientTape.gradient, got tf.%s", target.dtype.name)
-                return [None] * len(sources)
-        ends = [(target, None if given is None or given[i] is None else _towards(target, given[i]))
-                for i, target in enumerate(targets) if isinstance(target, Node)]
-        if not ends:
-            return [None] * len(sources)
-        known = [source for source in sources if isinstance(source, Node) or self._is_watched(source)]
-        wanted = [source for source in known if isinstance(source, (Node, Variable))]
-        for source in wanted:
-            if isinstance(source, Variable) and source.graph is not graph:
-                raise OtherWorld(source._world)
-        found = iter(build_gradients([target for target, _ in ends], [weight for _, weight in ends], wanted))
-        return [next(found) if any(source is item for item in wanted) else None for source in sources]
-
-    # --- outside of traces ---
-
-    def _at_once(self, targets: list, sources: list, given: list | None) -> list:
-        from ._custom_gradient import OwnGradient, backwards
-        if any(isinstance(record[0], OwnGradient) for record in self._records):
-            return backwards(self, targets, sources, given)
-        produced = {id(leaf) for record in self._records for leaf in _structure.flatten(record[4])}
-        watched = [source for source in sources if self._is_watched(source) or id(source) in produced]
-        found = iter(self._of_records(self._records, targets, watched, given))
-        return [next(found) if any(source is item for item in watched) else None for source in sources]
-
-    def _of_records(self, records: list, targets: list, watched: list, given: list | None) -> list:
-        """The gradients towards `watched` of what these calls have computed."""
-        produced: dict[int, tuple] = {}
-        for number, record in enumerate(records):
-            for k, leaf in enumerate(_structure.flatten(record[4])):
-                produced[id(leaf)] = (number, k)
-        leaves: list = []
-        places: dict[int, int] = {}
-
-        def reference(leaf: Any) -> Any:
-            if id(leaf) in produced:
-                return ("r",) + produced[id(leaf)]
-            if isinstance(leaf, Variable):
-                return ("v", id(leaf))
-            if isinstance(leaf, (Tensor, np.ndarray)):
-                if id(leaf) not in places:
-                    places[id(leaf)] = len(leaves)
-                    leaves.append(leaf)
-                value = leaf._value if type(leaf) is Tensor else leaf
-                return ("l", places[id(leaf)], value.dtype.num, value.shape)
-            try:
-                hash(leaf)
-            except TypeError:
-                return ("s", repr(leaf))
-            return ("s", leaf)
-
-        for source in watched:
-            if type(source) is Tensor:
-                reference(source)
-        keys = [(record[0], _structure.key_of((record[1], record[2]), reference)) for record in records]
-        key = (tuple(keys), tuple(reference(target) for target in targets),
-               tuple(reference(source) for source in watched),
-               None if given is None else tuple(weight is not None for weight in given))
-        weights = [as_array(unwrap(item)) for item in given or () if item is not None]
-        cached = _gradient_steps.get(key)
-        if cached is None:
-            cached = _gradient_steps[key] = _GradientStep(records, targets, watched, places, produced, given)
-            if len(_gradient_steps) > _GRADIENT_STEPS_MAX:
-                _gradient_steps.pop(next(iter(_gradient_steps)))
-        results = cached([as_array(unwrap(leaf)) for leaf in leaves], weights)
-        for tape in tapes():
-            if tape is not self and not any(cached._form):
-                tape.record(cached.replay, (leaves, [item for item in given or () if item is not None]), {}, None,
-                            results)
-        return results
-
-    def jacobian(self, target: Any, sources: Any, unconnected_gradients: str = UnconnectedGradients.NONE,
-                 parallel_iterations: int | None = None, experimental_use_pfor: bool = True) -> Any:
-        """The derivative of every element of the target, one gradient for each: [target's shape, source's shape]."""
-        if self._used and not self._persistent:
-            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or "
-                               "jacobians)")
-        if default_graph() is not None:
-            raise NotImplementedError("GradientTape.jacobian exists outside of functions; gradient() exists in both")
-        value = as_array(unwrap(target))
-        leaves, rows = _structure.flatten(sources), []
-        persistent, self._persistent = self._persistent, True
-        try:
-            for i in range(value.size):
-                weight = np.zeros(value.size, value.dtype)
-                weight[i] = 1
-                found = self.gradient(target, leaves, Tensor(weight.reshape(value.shape)), unconnected_gradients)
-                rows.append([dense(item) if isinstance(item, IndexedSlices) else item for item in found])
-        finally:
-            self._persistent = persistent
-        self._used = True
-        if not persistent:
-            self._forget()
-        stacked = [None if column[0] is None else Tensor(np.stack([item._value for item in column]).reshape(
-            value.shape + tuple(source.shape))) for source, column in zip(leaves, zip(*rows))]
-        return _structure.pack_as(sources, stacked)
-
-    def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE,
-                       parallel_iterations: int | None = None, experimental_use_pfor: bool = True) -> Any:
-        """The derivatives of the elements of each row of the target by the same row of the source."""
-        value = as_array(unwrap(target))
-        whole = self.jacobian(target, source, unconnected_gradients)
-        if whole is None:
-            return None
-        rows = range(value.shape[0])
-        return Tensor(np.stack([whole._value[(i,) + (slice(None),) * (value.ndim - 1) + (i,)] for i in rows]))
-
-    @contextlib.contextmanager
-    def stop_recording(self) -> Any:
-        """Operations within are not recorded."""
-        recording = not self._traced and self in tapes()
-        if recording:
-            tapes().remove(self)
-        try:
-            yield
-        finally:
-            if recording:
-                tapes().append(self)
-
-
-_gradient_steps: dict[Any, "_GradientStep"] = {}
-_GRADIENT_STEPS_MAX = 256
-
-
-def forget_gradients() -> None:
-    """What tapes have computed, and the models that they recorded."""
-    _gradient_steps.clear()
-
-
-class _GradientStep:
-    """Recorded calls as a function that computes derivatives."""
-
-    def __init__(self, records: list, targets: list, watched: list, places: dict, produced: dict, given: list | None):
-        # objects of the first recording, whose identity is the key; values of later ones are fed
-        self._keep = (records, targets, watched)
-        self._form: list = []
-
-        are_given = None if given is None else [weight is not None for weight in given]
-
-        def replay(leaves: list, weights: list) -> Any:
-            made: dict[int, Any] = {}
-            rest = iter(weights)
-
-            def find(leaf: Any) -> Any:
-                if id(leaf) in made:
-                    return made[id(leaf)]
-                return leaves[places[id(leaf)]] if id(leaf) in places else leaf
-
-            for call, positional, named, convert, result in records:
-                args, more = _structure.map_structure(find, (positional, named))
-                if convert is not None and not any(isinstance(leaf, (Node, Variable))
-                                                   for leaf in _structure.flatten((args, more))):
-                    value = result  # of numbers alone, which are a part of the key
-                else:
-                    value = call(*(unwrap(item) for item in args), **{key: unwrap(item) for key, item in more.items()})
-                for leaf, node in zip(_structure.flatten(result), _structure.flatten(value)):
-                    made[id(leaf)] = node
-            tape = GradientTape(persistent=True)
-            tape.watch([find(source) for source in watched])
-            found = tape.gradient([find(target) for target in targets], [find(source) for source in watched],
-                                  None if are_given is None else [next(rest) if one else None for one in are_given])
-            self._form = [isinstance(item, IndexedSlices) for item in found]
-            return [(item.values, item.indices) if isinstance(item, IndexedSlices) else item for item in found]
-
-        self.replay = replay
-        self._function = Function(replay)
-        self._function._pure = True  # the calls have done it
-        self._sources = watched
-
-    def __call__(self, values: list, weights: list) -> list:
-        found = self._function([Tensor(value) for value in values], [Tensor(value) for value in weights])
-        return [IndexedSlices(item[0], item[1], source.shape) if sparse else item
-                for item, sparse, source in zip(found, self._form, self._sources)]
-
-
-def _towards(target: Node, given: Any) -> Node:
-    """A gradient towards a target, which has its shape."""
-    from .. import ops
-    weight = as_node(unwrap(given), target.graph, target.dtype)
-    same = weight.shape is not None and target.shape is not None and None not in weight.shape and \
-        tuple(weight.shape) == tuple(target.shape)
-    return weight if same else weight * ops.ones_like(target)

@@ -25,8 +25,20 @@ from ..initializers import c_initializer
 from . import _creators
 
 _local = threading.local()
+recorders: weakref.WeakSet = weakref.WeakSet()  # tapes that record, or whose records may be asked for derivatives
+writes = [0]  # how often variables were written
 watchers: list[list] = []  # each gets the variables that graphs read
 restorations: list = []  # checkpoints with values for variables that may not exist yet (_checkpoint.py)
+
+
+def before_write(world: "World", names: Callable[[], Sequence[bytes] | None]) -> None:
+    """Tapes keep the values of the variables of these names; None: it is not known which are written."""
+    if recorders:
+        known = names()
+        values = None if known is None else {(world, name): world.read(name) for name in known}
+        for tape in list(recorders):
+            tape.keep(writes[0], values)
+    writes[0] += 1
 
 
 class OtherWorld(Exception):
@@ -134,7 +146,12 @@ class World:
         return to_array(take_tensor(out[0]))
 
     def write(self, name: bytes, value: Any, dtype: DType) -> None:
-        check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, dtype, copy=False)))
+        before_write(self, lambda: [name])
+        self.put(name, as_array(value, dtype))
+
+    def put(self, name: bytes, value: np.ndarray) -> None:
+        """Writes a variable, which no tape is told."""
+        check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, copy=False)))
         if name not in self.apart:
             self.changed()
 
@@ -307,6 +324,7 @@ class Trace:
         self.targets: list[Node] = []
         self.written: dict[str, list[Node]] = {}  # by name of variable, writes of this trace
         self.late: list = []  # called after tracing
+        self.rereads = False  # whether it reads what it has written
         self.effects: list[tuple] = []  # (nodes, function of their values): done by Python after every run
 
     def __enter__(self) -> "Trace":
@@ -547,6 +565,7 @@ class Variable(metaclass=_Made):
         trace = current_trace()
         for write in (trace.written.get(self._name, ()) if trace is not None else ()):
             lib.est_after(node._c, write._c)
+            trace.rereads = True
         graph.check()
         return node
 

@@ -98,9 +98,9 @@ class ClusterWorld(_world.World):
         check(lib.est_session_read(session, name, out))
         return to_array(take_tensor(out[0]))
 
-    def write(self, name: bytes, value: Any, dtype: Any) -> None:
+    def put(self, name: bytes, value: np.ndarray) -> None:
         session, name = self._place(name)
-        check(lib.est_session_write(session, name, to_tensor(value, dtype)))
+        check(lib.est_session_write(session, name, to_tensor(value)))
         self.changed()
 
     def parts(self, variable: Any) -> list:

@@ -39,13 +39,13 @@ class RemoteValue:
         values = iter(self._arrays())
         return _structure.pack_as(self._concrete._outputs, [
             _plain(next(values)) if isinstance(leaf, _Node) else leaf.numpy() if isinstance(leaf, _Tensor) else leaf
-            for leaf in self._concrete._leaves])
+            for leaf in self._concrete.leaves])
 
     def get(self) -> _Any:
         """Waits for the result, as tensors."""
         values = iter(self._arrays())
         return _structure.pack_as(self._concrete._outputs, [
-            _Tensor(next(values)) if isinstance(leaf, _Node) else leaf for leaf in self._concrete._leaves])
+            _Tensor(next(values)) if isinstance(leaf, _Node) else leaf for leaf in self._concrete.leaves])
 
     def _arrays(self) -> list:
         found = []
@@ -126,6 +126,7 @@ class ClusterCoordinator:
         if concrete.world is not self._world:
             raise ValueError(f"{fn.__name__} uses no variables of the strategy of this coordinator")
         keep, out = _Keep(), _ffi.new("est_remote_value **")
+        _world.before_write(self._world, lambda: None)
         _check_signals(_lib.est_coordinator_schedule(self._world.coordinator(), self._function(concrete),
                                                      self._arguments(concrete, leaves, keep), out))
         self._world.changed()
@@ -143,7 +144,7 @@ class ClusterCoordinator:
 
     def _arguments(self, concrete: _Any, leaves: list, keep: _Keep) -> _Any:
         arguments, feeds = [], iter(concrete.feeds)
-        for i in concrete._positions:
+        for i in concrete.places:
             node = next(feeds)
             tensor = _to_tensor(_as_array(_unwrap(leaves[i]), node.dtype))
             keep.append(tensor)

@@ -25,8 +25,9 @@ from ...graph import Graph, Node, Shape, as_node, default_graph
 from .. import _structure
 from .._absent import Named
 from .._eager import Tensor, add_operators, forget_computed, tapes, unwrap
-from .._function import Function, forget_gradients
+from .._function import Function
 from .._creators import announce
+from .._tape import forget_gradients
 from .._world import Variable, World, count_variables, current_world, new_variables, take_updates
 from .._world import new_world, updates_of
 from . import mixed_precision
@@ -703,10 +704,7 @@ class Layer(Recorded, Named):
         if function is None:
             function = self.__dict__["_cost_function"] = Function(self._cost_nodes)
         concrete, leaves = function.concrete(terms, {}, self._world_now())  # one trace for these variables
-        costs = concrete.run(leaves)
-        for tape in tapes():
-            tape.record(self._cost_nodes, terms, {}, None, costs)
-        return found + costs
+        return found + concrete.run_for(tapes(), leaves, self._cost_nodes, terms, {})
 
     @property
     def updates(self) -> list:
@@ -766,9 +764,9 @@ class Layer(Recorded, Named):
         concrete, flat = function.concrete((masks, self._edition, *values), more, world=self._world_now())
         if function.experimental_get_tracing_count() != traces:
             self._traced()
-        result = concrete.run(flat)
-        for tape in tapes():
-            tape.record(self._noting, (masks, self._edition, *args), named, None, result)
+        given = (masks, self._edition, *args)
+        had = _structure.flatten((given, named))
+        result = concrete.run_for(tapes(), flat, self._noting, given, named, had if len(had) == len(flat) else None)
         value, losses, made, logits = result
         for leaf, mask in zip(_structure.flatten(value) if made else (), made):
             if mask is not None and type(leaf) is Tensor:

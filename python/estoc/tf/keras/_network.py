@@ -16,7 +16,7 @@ from ..._tensor import as_array, as_dtype, c_shape, take_tensor, to_array, to_te
 from ...graph import Graph, Node, as_node
 from .. import _structure
 from .._eager import Tensor, unwrap
-from .._world import Variable
+from .._world import Variable, before_write
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -118,7 +118,9 @@ class Network:
         session = lib.est_network_session(self._c)
         if session == NULL or self.has_cluster:
             return
-        self._copy_back(self._pairs() + self._slot_pairs())
+        pairs = self._pairs() + self._slot_pairs()
+        before_write(world, lambda: [variable._bytes for variable, _ in pairs])
+        self._copy_back(pairs)
         world.changed()
         self._version = world.version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from .._absent import module_getattr as _module_getattr
-from .._function import GradientTape as _GradientTape
+from .._tape import GradientTape as _GradientTape
 from . import optimizers as _optimizers
 from .layers import Activation as _Activation
 from .layers import Dense as _Dense

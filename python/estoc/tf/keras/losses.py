@@ -142,9 +142,10 @@ def _computed(loss: _Callable, arguments: tuple) -> _Any:
     if kept is None or any(isinstance(one, _Node) for one in arguments) or _default_graph() is not None:
         return _dispatch(loss, arguments, {}, _convert)
     (activation, logits), = kept.items()
-    result = _compute(_OfLogits(loss, activation), *_convert((arguments[0], logits, *arguments[2:]), {}))
+    made = _OfLogits(loss, activation)
+    result = _compute(made, *_convert((arguments[0], logits, *arguments[2:]), {}))
     for tape in _tapes():
-        tape.record(loss, arguments, {}, _convert, result)
+        tape.record(made, (arguments[0], logits, *arguments[2:]), {}, True, result)
     return result
 
 

@@ -43,7 +43,7 @@ from .._eager import eager as _eager
 from .._eager import TensorShape as _TensorShape
 from .._eager import unwrap as _unwrap
 from .._function import Function as _Function
-from .._function import GradientTape as _GradientTape
+from .._tape import GradientTape as _GradientTape
 from .._world import _seed
 from .._world import current_strategy as _current_strategy
 from .._world import restorations as _restorations

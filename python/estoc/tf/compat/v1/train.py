@@ -318,7 +318,7 @@ class Optimizer(_optimizers.Optimizer):
                           grad_loss: _Any = None) -> list:
         """(gradient, variable) for each variable; the gradient is None where the loss does not depend on it."""
         if callable(loss) and not isinstance(loss, _Node):
-            from ..._function import GradientTape
+            from ..._tape import GradientTape
             with GradientTape() as tape:
                 value = loss()
             watched = list(tape.watched_variables() if var_list is None else var_list)

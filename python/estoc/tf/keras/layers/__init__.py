@@ -541,6 +541,14 @@ class BatchNormalization(_NativeLayer):
             moving_mean_initializer=_initializers._c(keep, moving_mean_initializer),
             moving_variance_initializer=_initializers._c(keep, moving_variance_initializer))), **named)
 
+    def _weight(self, name: str) -> _Any:
+        return next((weight for weight in self._all_weights() if weight.name.rsplit("/", 1)[-1] == name + ":0"), None)
+
+    gamma = property(lambda self: self._weight("gamma"))
+    beta = property(lambda self: self._weight("beta"))
+    moving_mean = property(lambda self: self._weight("moving_mean"))
+    moving_variance = property(lambda self: self._weight("moving_variance"))
+
 
 class LayerNormalization(_NativeLayer):
     """Normalizes the last axis of each example."""

@@ -25,8 +25,8 @@ from ....graph import default_graph as _default_graph
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import unwrap as _unwrap
 from ..._function import Function as _Function
-from ..._function import GradientTape as _GradientTape
-from ..._function import IndexedSlices as _IndexedSlices
+from ..._tape import GradientTape as _GradientTape
+from ..._tape import IndexedSlices as _IndexedSlices
 from ..._checkpoint import Part as _Part
 from ..._world import Trace as _Trace
 from ..._world import Variable as _Variable

@@ -11,8 +11,8 @@ from ...._lib import here as _here
 from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
-from ..._function import GradientTape as _GradientTape
-from ..._function import IndexedSlices as _IndexedSlices
+from ..._tape import GradientTape as _GradientTape
+from ..._tape import IndexedSlices as _IndexedSlices
 from .._recorded import Recorded as _Recorded
 from . import schedules as _schedules
 

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients outside of functions: cases_tapes.py compared with what TensorFlow 2.15 gave, and what draws numbers, whose
+gradients must be those of the numbers that were drawn."""
+import importlib
+import json
+import os
+import resource
+
+import numpy as np
+import pytest
+
+import estoc.tf as tf
+from estoc.tf._world import recorders
+
+from cases import differences, plain
+from cases_tapes import CASES
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden_tapes.json"), encoding="utf-8") as _file:
+    GOLDEN = json.load(_file)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_case(name):
+    found = []
+    tf.keras.backend.reset_uids()
+    differences(plain(CASES[name](tf)), GOLDEN[name], name, found)
+    assert not found, "\n".join(found[:20])
+
+
+def dropped(*layers):
+    """The gradient towards the input, the output of a network that is linear but for dropout, and again: they are equal
+    where both are of one mask."""
+    model = tf.keras.Sequential([*layers])
+    x = tf.Variable(tf.ones([4, 50]))
+    for _ in range(3):
+        with tf.GradientTape(persistent=True) as tape:
+            y = model(x, training=True)
+            loss = tf.reduce_sum(y * y) / 2
+        yield y, tape.gradient(y, x), tape.gradient(loss, x)
+
+
+def test_a_mask_is_not_drawn_again():
+    for y, gradient, of_squares in dropped(tf.keras.layers.Dropout(0.5)):
+        assert set(np.unique(y.numpy())) == {0.0, 2.0}
+        assert (gradient.numpy() == y.numpy()).all()
+        assert (of_squares.numpy() == y.numpy() ** 2).all()
+
+
+def test_a_mask_within_a_model_is_not_drawn_again():
+    x = tf.ones([8, 20])
+    inner = tf.keras.Sequential([tf.keras.layers.Dense(30, kernel_initializer="ones"), tf.keras.layers.Dropout(0.5)])
+    model = tf.keras.Sequential([inner, tf.keras.layers.Dense(1, kernel_initializer="ones")])
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            y = model(x, training=True)
+            loss = tf.reduce_sum(y)
+        _, bias, kernel, _ = tape.gradient(loss, model.trainable_variables)
+        # what is added to a unit counts as often as the unit was kept
+        assert float(tf.reduce_sum(bias)) * 20 == float(loss)
+        assert float(tf.reduce_sum(kernel)) == float(loss)
+
+
+def test_a_function_that_draws_draws_once():
+    @tf.function
+    def noisy(x):
+        return x * tf.random.uniform([1000])
+
+    x = tf.Variable(tf.ones([1000]))
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            y = noisy(x) + noisy(x)
+        assert np.allclose(tape.gradient(y, x).numpy(), y.numpy(), rtol=1e-6)
+
+
+def test_what_draws_goes_on_as_without_a_tape():
+    """A gradient changes neither the numbers that come next nor variables."""
+    def numbers(tape_too):
+        tf.keras.utils.set_random_seed(7)
+        layer, found = tf.keras.layers.Dropout(0.5), []
+        for _ in range(3):
+            x = tf.Variable(tf.ones([64]))
+            with tf.GradientTape() as tape:
+                y = layer(x, training=True)
+            found.append(y.numpy())
+            if tape_too:
+                tape.gradient(y, x)
+        return np.stack(found)
+
+    assert (numbers(False) == numbers(True)).all()
+
+
+def test_second_derivatives_of_what_was_drawn_are_refused():
+    layer, x = tf.keras.layers.Dropout(0.5), tf.Variable(tf.ones([8]))
+    with tf.GradientTape():
+        with tf.GradientTape() as inner:
+            y = layer(x, training=True) ** 2
+        with pytest.raises(NotImplementedError, match="tf.function"):
+            inner.gradient(y, x)
+
+
+def test_lengths_that_differ_need_no_memory(monkeypatch):
+    """Neither tapes nor operations keep memory for each length."""
+    monkeypatch.setattr(importlib.import_module("estoc.tf._eager"), "_STEPS_MAX_BYTES", 4 << 20)
+    x = tf.Variable(1.0)
+
+    def step(n):
+        data = tf.ones([n])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.sin(data * x) * data)
+        return tape.gradient(loss, x)
+
+    for n in range(200_000, 200_020):
+        step(n)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for n in range(200_020, 200_080):
+        step(n)
+    grown, each = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 200_000 * 4 / 1024
+    assert grown < 30 * each  # one array for each of 60 lengths would be 60
+
+
+def test_a_tape_that_is_gone_keeps_nothing():
+    x = tf.Variable(tf.ones([10]))
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+    x.assign(x * 2.0)
+    assert len(tape._before) == 1
+    tape.gradient(y, x)
+    del tape
+    assert not recorders
