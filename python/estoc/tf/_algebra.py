@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import ops
 from .._tensor import as_array, int32
+from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node
 from ._array import reverse
 from ._eager import Tensor, eager, tapes, unwrap
@@ -49,13 +50,18 @@ def _einsum(inputs: "Tensors", equation: str) -> Node:  # noqa: F821
     for term, item in zip(terms, operands):
         if len(term) != len(item.shape) or "." in term:
             raise ValueError(f"einsum: {equation!r} does not fit an input of shape {tuple(item.shape)}")
+    _check_sizes(operands, terms, below)
     pairs = [_diagonals(item, term) for term, item in zip(terms, operands)]
     operands, terms = [item for item, _ in pairs], [term for _, term in pairs]
     if "->" in equation:
         result = right.replace("...", "".join(below))
     else:
         joined = "".join(labels(term, len(item.shape)) for term, item in zip(left.split(","), given))
-        result = "".join(below) + "".join(sorted(x for x in set(joined) if joined.count(x) == 1 and x not in below))
+        right = "..." if left.count("...") == 1 else ""
+        result = "".join(below if right else ()) + "".join(
+            sorted(x for x in set(joined) if joined.count(x) == 1 and x not in below))
+    if below and "..." not in right:
+        raise InvalidArgumentError(f"einsum: {equation!r} has {len(below)} axes below \"...\", and no \"...\" in its result")
     if len(set(result)) < len(result) or set(result) - set("".join(terms)):
         raise ValueError(f"einsum: the result of {equation!r} has an index twice, or one that no input has")
     total, at = operands[0], terms[0]
@@ -67,6 +73,15 @@ def _einsum(inputs: "Tensors", equation: str) -> Node:  # noqa: F821
         total, at = ops.reduce_sum(total, gone), "".join(label for label in at if label in result)
     order = [at.index(label) for label in result]
     return total if order == list(range(len(order))) else ops.transpose(total, order)
+
+
+def _check_sizes(operands: list, terms: list, below: list) -> None:
+    """An index has one size; only axes below "..." broadcast."""
+    seen: dict[str, int] = {}
+    for term, item in zip(terms, operands):
+        for label, size in zip(term, item.shape):
+            if label not in below and size is not None and seen.setdefault(label, size) != size:
+                raise InvalidArgumentError(f"einsum: the index {label!r} has the sizes {seen[label]} and {size}")
 
 
 def _diagonals(x: Node, at: str) -> tuple[Node, str]:
@@ -190,12 +205,9 @@ def diag(diagonal: "Tensor") -> Node:
     x = ops._node(diagonal)
     if x.shape is None or x.shape[-1] is None:
         raise NotImplementedError("diag: the size of the diagonal must be known")
-    return _on_diagonal(ops.expand_dims(x, -1), np.eye(x.shape[-1], dtype=bool))
-
-
-def _on_diagonal(x: Node, mask: np.ndarray) -> Node:
-    chosen = x.graph.constant(np.asarray(mask, x.dtype.as_numpy_dtype))
-    return x * chosen
+    n = x.shape[-1]
+    rows = ops.tile(ops.expand_dims(x, -1), [1] * len(x.shape) + [n])
+    return ops.where(x.graph.constant(np.eye(n, dtype=bool)), rows, ops.zeros_like(rows))
 
 
 @eager
@@ -273,6 +285,11 @@ def _crossed(a: "Tensor", b: "Tensor") -> Node:
     graph = next(item for item in (a, b) if isinstance(item, Node)).graph
     x = as_node(a, graph, b.dtype if isinstance(b, Node) else None)
     y = as_node(b, graph, x.dtype)
+    if x.shape is not None and y.shape is not None and (len(x.shape) != len(y.shape) or any(
+            None not in pair and pair[0] != pair[1] for pair in zip(x.shape, y.shape))):
+        raise InvalidArgumentError(f"Both inputs must be of same shape: {tuple(x.shape)} vs. {tuple(y.shape)}")
+    if x.shape is None or x.shape[-1] != 3:
+        raise InvalidArgumentError(f"cross: the last axis has 3 elements, got the shape {tuple(x.shape)}")
     parts = [tuple(Node.__getitem__(z, (Ellipsis, i)) for i in range(3)) for z in (x, y)]
     (a0, a1, a2), (b0, b1, b2) = parts
     return ops.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], -1)
@@ -309,17 +326,30 @@ def _by_numpy(what: str, meaning: str, function: Callable) -> Callable:
 
 
 def _checked(function: Callable, *arrays: np.ndarray) -> Any:
-    from ..errors import InvalidArgumentError
     try:
         return function(*arrays)
     except np.linalg.LinAlgError as error:
-        raise InvalidArgumentError(f"{error}. Input is not invertible, or not positive definite.") from None
+        raise InvalidArgumentError(f"{error}. Input is not invertible.") from None
 
 
 det = _by_numpy("det", "The determinants of matrices.", np.linalg.det)
-logdet = _by_numpy("logdet", "The logarithms of determinants of positive definite matrices.",
-                   lambda x: 2 * np.log(np.diagonal(np.linalg.cholesky(x), axis1=-2, axis2=-1)).sum(-1))
-cholesky = _by_numpy("cholesky", "The lower triangular roots of positive definite matrices.", np.linalg.cholesky)
+
+
+def _roots(matrices: np.ndarray) -> np.ndarray:
+    """Lower triangular roots, of NaN for what is not positive definite."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if matrices.shape[-1] != matrices.shape[-2]:
+            raise
+        if matrices.ndim > 2:
+            return np.stack([_roots(matrix) for matrix in matrices])
+        return np.tril(np.full(matrices.shape, np.nan, matrices.dtype))
+
+
+logdet = _by_numpy("logdet", "The logarithms of determinants of positive definite matrices; NaN for others.",
+                   lambda x: 2 * np.log(np.diagonal(_roots(x), axis1=-2, axis2=-1)).sum(-1))
+cholesky = _by_numpy("cholesky", "The lower triangular roots of positive definite matrices; NaN for others.", _roots)
 
 
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Any:  # noqa: A002
@@ -333,14 +363,28 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None)
     """x of matrix x = rhs."""
     left = _floats(matrix, "solve")
     right = _floats(rhs, "solve")
+    if left.shape[:-1] != right.shape[:-1]:
+        raise InvalidArgumentError(f"solve: matrices {left.shape} and right hand sides {right.shape} do not go together; a "
+                                   "vector needs a last axis of size 1")
     left = np.swapaxes(left, -1, -2) if adjoint else left
     return Tensor(np.ascontiguousarray(_checked(np.linalg.solve, left, right)))
 
 
 def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
-    """x of matrix x = rhs, of which only one triangle is read."""
-    left = np.tril(_floats(matrix, "triangular_solve")) if lower else np.triu(_floats(matrix, "triangular_solve"))
-    return solve(left, rhs, adjoint)
+    """x of matrix x = rhs, of which only one triangle is read; infinite where an element of the diagonal is 0."""
+    left, right = _floats(matrix, "triangular_solve"), _floats(rhs, "triangular_solve")
+    if min(left.ndim, right.ndim) < 2 or left.shape[-1] != left.shape[-2] or left.shape[-1] != right.shape[-2]:
+        raise InvalidArgumentError(f"triangular_solve: matrices {left.shape} and right hand sides {right.shape} do not go "
+                                   "together")
+    left, lower = (np.swapaxes(left, -1, -2), not lower) if adjoint else (left, lower)
+    n = left.shape[-1]
+    found = np.zeros(np.broadcast_shapes(left.shape[:-2], right.shape[:-2]) + right.shape[-2:], left.dtype)
+    with np.errstate(all="ignore"):
+        for i in range(n) if lower else reversed(range(n)):
+            known = slice(0, i) if lower else slice(i + 1, n)
+            rest = right[..., i, :] - (left[..., i, None, known] @ found[..., known, :])[..., 0, :]
+            found[..., i, :] = rest / left[..., i, i, None]
+    return Tensor(found)
 
 
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Any:
