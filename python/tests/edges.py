@@ -46,6 +46,17 @@ METRICS = {
 }
 #: Arguments of each function; under "" whole expressions. T is tf.constant, S tf.SparseTensor.
 TABLE = {
+    "fill": ["[2],T(3)"],
+    "linspace": ["1.,3.,3"],
+    "convert_to_tensor": ["[tf.constant(1),2.5]", "[tf.constant(1.),2]", "[[tf.constant(1.),2],[3,4]]",
+        "([tf.constant(1.),2],[3,4])", "T([1,2]),dtype_hint=tf.float32", "[T(1),T(2)],tf.float32", "[],tf.float32"],
+    "random.experimental.stateless_fold_in": ["np.array([1,2],np.int64),3", "[1,2],np.int64(3)", "[1,2],3"],
+    "random.stateless_normal": ["[2],[1,2],mean=[1.,2.],stddev=2."],
+    "random.stateless_uniform": ["[-2],[1,2]", "[2],[1,2],[1.,2.],maxval=[3.,5.]"],
+    "random.shuffle": ["3", "[3]", "[[3,4]]"],
+    "random.uniform": ["[3,2],minval=[1.,2.],maxval=tf.constant([1.,2.])", "[3,2],minval=2.,maxval=[2.,2.]",
+        "[2],1,2,dtype=tf.int32"],
+    "random.normal": ["[2],stddev=tf.constant([0.,0.])"],
     "linalg.matvec": ["[[1.,2.],[3.,4.]],[1.,2.,3.]"],
     "linalg.band_part": ["[[np.inf,np.nan],[np.nan,3.]],0,0"],
     "linalg.set_diag": ["[[np.inf,np.nan],[np.nan,3.]],[1.,2.]"],
@@ -116,7 +127,14 @@ TABLE = {
     "sparse.from_dense": ["[[0.,-0.,np.nan],[1,2,3]]"],
     "sparse.map_values": ["tf.add,S([[0,0]],[3],[2,2]),S([[0,0]],[3],[2,3])"],
     "keras.losses.cosine_similarity": ["f,f+1,axis=0", "f,f+1,1", "[0.,1.],[1.,2.],0", "f3,f3+1,axis=1"],
-    "": ["S([[0,0]],[3],[2,2])*2.5", "S([[0,0]],[3],[2,2])*2", "S([[0,0]],[3.],[2,2])*2", "S([[0,0]],[3],[2,2])/2",
+    "": ["tf.random.normal([2],mean=tf.constant([1e9,2e9])).numpy()>5e8",
+        "tf.random.normal([3,2],mean=[1e9,2e9]).numpy()>5e8",
+        "tf.random.truncated_normal([2],mean=tf.constant([1e9,2e9]),stddev=[1.,2.]).numpy()>5e8",
+        "tf.random.uniform([3,2],minval=[1e9,2e9],maxval=3e9).numpy()>5e8",
+        "(tf.random.uniform([2],5,6).numpy()>=5).tolist()", "tf.random.uniform([2],.5).numpy()>=.5",
+        "tf.random.Generator.from_seed(3).uniform_full_int([2],tf.int64)",
+        "tf.random.Generator.from_seed(3).make_seeds(2)", "tf.random.normal([2],mean=1,dtype=tf.float64).dtype.name",
+        "S([[0,0]],[3],[2,2])*2.5", "S([[0,0]],[3],[2,2])*2", "S([[0,0]],[3.],[2,2])*2", "S([[0,0]],[3],[2,2])/2",
            "S([[0,0],[1,1]],[7.,4.],[2,2])/[[1.,2.],[3.,4.]]",
            "S([[0,0],[1,1]],[7.,4.],[2,2])/np.array([[1.,2.],[3.,4.]])",
            "S([[0,0],[1,1]],[7,4],[2,2])/[[1,2],[3,4]]", "S([[0,0],[1,1]],[7.,4.],[2,2])*tf.constant([[1,2],[3,4]])",
@@ -168,6 +186,35 @@ def batches_of_callbacks(tf):
         model.fit(x, y, batch_size=2, epochs=2, verbose=0, callbacks=[callback], validation_data=(x, y))
         model.evaluate(x, y, batch_size=2, verbose=0, callbacks=[callback])
         model.predict(x, batch_size=2, verbose=0, callbacks=[callback])
+    return found
+
+
+@program
+def gradients_through_reads(tf):
+    """What reads a variable in another way than an operation does, beside one that an operation reads."""
+    reads = {
+        "value": lambda x: x.value() * 3.0, "read_value": lambda x: x.read_value() * x, "rows": lambda x: [
+            row * (i + 2.0) for i, row in enumerate(x)], "convert": lambda x: tf.convert_to_tensor(x) ** 2,
+        "pack": lambda x: tf.convert_to_tensor([x[0], x[1] * x[0]]) ** 2, "map_fn": lambda x: tf.map_fn(lambda a: a * a, x),
+        "vectorized_map": lambda x: tf.vectorized_map(lambda a: a * a, x), "foldl": lambda x: tf.foldl(lambda a, b: a * b, x),
+        "foldr": lambda x: tf.foldr(lambda a, b: a * b, x), "scan": lambda x: tf.scan(lambda a, b: a * b, x),
+        "unstack": lambda x: tf.TensorArray(tf.float32, 2).unstack(x).stack() ** 2,
+        "write": lambda x: tf.TensorArray(tf.float32, 1).write(0, x).stack() ** 2,
+        "while_loop": lambda x: tf.while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * v), (0, x))[1],
+        "fill": lambda x: tf.fill([3], x[0] * 2.0), "linspace": lambda x: tf.linspace(1.0, x, 4) ** 2,
+        "normal": lambda x: tf.random.stateless_normal([2], [1, 2], mean=x) * 2.0,
+        "deviation": lambda x: tf.random.stateless_truncated_normal([2], [1, 2], stddev=x) * 2.0,
+        "uniform": lambda x: tf.random.stateless_uniform([2], [1, 2], maxval=x) * 2.0,
+        "py_function": lambda x: tf.py_function(lambda a: a * a, [x], tf.float32), "sort": lambda x: tf.sort(x) ** 2}
+    found = {}
+    for name, read in reads.items():
+        found[name] = gradients = []
+        for make in (tf.Variable,) if "value" in name else (tf.Variable, tf.constant):
+            x = make([3.0, 2.0])
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(x * x) + tf.add_n([tf.reduce_sum(part) for part in tf.nest.flatten(read(x))])
+            gradients.append([y, tape.gradient(y, x)])
     return found
 
 

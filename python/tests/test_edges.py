@@ -35,3 +35,15 @@ def test_program(name):
     tf.keras.backend.reset_uids()
     differences(plain(edges.PROGRAMS[name](tf)), WANTED[name], name, found)
     assert not found, "\n".join(found[:20])
+
+
+@pytest.mark.parametrize("use", [
+    lambda s, x: tf.SparseTensor([[0], [1]], x, [2]), lambda s, x: s.with_values(x), lambda s, x: s * x,
+    lambda s, x: s / tf.convert_to_tensor(x), lambda s, x: tf.sparse.map_values(tf.multiply, s, x)])
+def test_sparse_values_of_a_tape_are_refused(use):
+    """They have no gradients, which would be None without a word."""
+    x = tf.Variable([3.0, 4.0])
+    sparse = tf.SparseTensor([[0], [1]], [1.0, 1.0], [2])
+    use(sparse, x)
+    with tf.GradientTape(), pytest.raises(NotImplementedError, match="has no gradient here"):
+        use(sparse, x)

@@ -21,6 +21,7 @@ from .._tensor import bool_ as bool  # noqa: A001,F401
 from ..data import TensorSpec  # noqa: F401
 from ..graph import as_node as _as_node
 from ..graph import default_graph as _default_graph
+from . import _structure
 from ._absent import module_getattr as _module_getattr
 from ._algebra import cumsum, einsum, tensordot  # noqa: F401
 from ._array import (argsort, boolean_mask, broadcast_to, clip_by_global_norm, clip_by_value, eye, fill,  # noqa: F401
@@ -87,7 +88,23 @@ def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, 
         return value.value() if isinstance(value, _ops.Variable) else value
     if isinstance(value, Variable):
         value = value.value()
-    return value if isinstance(value, Tensor) and dtype in (None, value.dtype) else constant(value, dtype)
+    if isinstance(value, Tensor) and dtype in (None, value.dtype):
+        return value
+    if isinstance(value, (list, tuple)):
+        like = next((item for item in _structure.flatten(value) if isinstance(item, (Tensor, Variable))), None)
+        if like is not None and dtype in (None, like.dtype):
+            return _packed(value, like.dtype)
+    if isinstance(value, Tensor):
+        raise ValueError(f"Tensor conversion requested dtype {as_dtype(dtype).name} for Tensor with dtype "
+                         f"{value.dtype.name}: {value!r}")
+    return constant(value, dtype)
+
+
+def _packed(value: _Any, dtype: _Any) -> _Any:
+    """Lists of tensors and numbers as one tensor, of which tapes know the parts."""
+    if isinstance(value, (list, tuple)):
+        return stack([_packed(item, dtype) for item in value])
+    return value if isinstance(value, (Tensor, Variable)) else Tensor(_array_like(value, dtype.as_numpy_dtype))
 
 
 def is_tensor(x: _Any) -> _Any:

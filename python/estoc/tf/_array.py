@@ -15,7 +15,7 @@ from .._tensor import array_like, as_array, as_dtype, float32, int32
 from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
-from ._eager import Tensor, eager, tapes, unwrap
+from ._eager import Tensor, eager, is_recorded, tapes, unwrap
 from ._world import Variable, current_trace, name_scopes
 
 
@@ -66,6 +66,8 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Any:
         graph, shape = default_graph(), _plain_shape(dims)
         shape = shape if isinstance(shape, Node) else graph.constant(np.asarray(shape, np.int32))
         return graph.node(lib.est_fill(shape._c, as_node(unwrap(value), graph)._c))
+    if is_recorded(value):
+        return broadcast_to(value, dims)
     value = as_array(unwrap(value))
     return _filled(dims, value[()], value.dtype)
 
@@ -94,6 +96,12 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 def linspace(start: Any, stop: Any, num: int, name: str | None = None, axis: int = 0) -> Tensor:
     """Numbers from start to stop with equal distances."""
+    if is_recorded(start) or is_recorded(stop):
+        if axis != 0:
+            raise NotImplementedError("tf.linspace: with a gradient the axis is 0")
+        first, last = _numbers(start), _numbers(stop)
+        steps = np.linspace(0, 1, int(num), dtype=first.dtype.as_numpy_dtype)
+        return first + (last - first) * steps.reshape([-1] + [1] * max(len(first.shape), len(last.shape)))
     start = as_array(unwrap(start))
     if start.dtype.kind != "f":
         start = start.astype(np.float64)
@@ -364,15 +372,27 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     leaves = list(inp if inp is not None else ())
     if current_trace() is not None or default_graph() is not None or any(isinstance(leaf, Node) for leaf in leaves):
         raise NeedsValue("a Python function (tf.py_function, tf.numpy_function) needs values")
-    result = func(*(Tensor(unwrap(leaf)) for leaf in leaves))
+    result = func(*map(_numbers, leaves))
     if Tout is None or isinstance(Tout, (list, tuple)) and not Tout:
         return None
     if isinstance(Tout, (list, tuple)):
         results = result if isinstance(result, (list, tuple)) else [result]  # an array is one result, not its rows
         if len(results) != len(Tout):
             raise InvalidArgumentError(f"the function gave {len(results)} results, and Tout has {len(Tout)} dtypes")
-        return [Tensor(as_array(unwrap(item), dtype)) for item, dtype in zip(results, Tout)]
-    return Tensor(as_array(unwrap(result), Tout))
+        return [_of_dtype(item, dtype) for item, dtype in zip(results, Tout)]
+    return _of_dtype(result, Tout)
+
+
+def _numbers(value: Any) -> Tensor:
+    """A value as a tensor; those that tapes know stay what they are."""
+    if isinstance(value, Variable):
+        return value.value()
+    return value if isinstance(value, Tensor) else Tensor(unwrap(value))
+
+
+def _of_dtype(value: Any, dtype: Any) -> Tensor:
+    value = _numbers(value)
+    return value if value.dtype == as_dtype(dtype) else Tensor(as_array(value._value, dtype))
 
 
 def numpy_function(func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True,  # noqa: N803

@@ -537,6 +537,15 @@ def _plain_index(part: Any) -> Any:
     return int(part) if isinstance(part, (Tensor, Variable)) else part
 
 
+#: A variable's value, of which tapes know where it comes from.
+read = eager(ops.identity, "read")
+
+
+def is_recorded(value: Any) -> bool:
+    """Whether a tape that records now knows where a value comes from."""
+    return any(isinstance(value, Variable) or tape.knows(value) for tape in tapes())
+
+
 class _Index:
     """An index as an argument that is static and has a hash."""
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InvalidArgumentError
 from .._tensor import as_array, as_dtype, float32, int32, int64
 from ..graph import NeedsValue, Node
 from ._array import _plain_shape
-from ._eager import Tensor, unwrap
+from ._eager import Tensor, is_recorded, unwrap
 from ._module import Module
 from ._world import Variable, current_trace
 
@@ -122,6 +123,8 @@ def _draw(key: int, counter: int, shape: Any, what: str, dtype: Any, low: Any = 
         raise NeedsValue("the shape of tf.random.Generator and tf.random.stateless_... must have a value")
     if kind not in (float32, as_dtype("float64"), int32, int64):
         raise TypeError(f"random numbers are float32, float64, int32 or int64, not {kind.name}")
+    if any(size < 0 for size in sizes):
+        raise InvalidArgumentError(f"a shape has no sizes below 0, got {sizes}")
     n = int(np.prod(sizes, dtype=np.int64))
     if what == "full":
         found = _integers(key, counter, n, kind).view(kind.as_numpy_dtype)
@@ -135,6 +138,10 @@ def _draw(key: int, counter: int, shape: Any, what: str, dtype: Any, low: Any = 
         found = ((drawn % drawn.dtype.type(high - low)).astype(np.int64) + low).astype(kind.as_numpy_dtype)
     else:
         found = {"uniform": _uniform, "normal": _normal, "truncated": _truncated}[what](key, counter, n, kind)
+        if is_recorded(low) or is_recorded(high):
+            drawn = Tensor(found.reshape(sizes))
+            high = 1.0 if high is None else high
+            return drawn * (high - low) + low if what == "uniform" else drawn * high + low
         first, second = (np.asarray(unwrap(value), found.dtype) for value in (low, 1.0 if high is None else high))
         if what == "uniform":
             found = found.reshape(sizes) * (second - first) + first
@@ -178,8 +185,8 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
 def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     """A seed of a seed and a number."""
     check_algorithm(alg)
-    kind = as_array(unwrap(seed)).dtype
-    return Tensor(np.array([stateless_uniform([], seed, None, None, kind).numpy(), int(unwrap(data))], kind))
+    number = as_array(unwrap(data))
+    return Tensor(np.array([stateless_uniform([], seed, None, None, number.dtype).numpy(), number], number.dtype))
 
 
 # --- of a state -------------------------------------------------------------------------------------------------------
@@ -290,13 +297,13 @@ class Generator(Module):
         """Uniform numbers in [minval, maxval)."""
         return self._draw(shape, "uniform", dtype, minval, maxval)
 
-    def uniform_full_int(self, shape: Any, dtype: Any = int64, name: str | None = None) -> Tensor:
-        """All integers of a dtype."""
+    def uniform_full_int(self, shape: Any, dtype: Any = "uint64", name: str | None = None) -> Tensor:
+        """All integers of a dtype, int32 or int64; those of the default do not exist."""
         return self._draw(shape, "full", dtype)
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """Seeds of stateless calls, [2, count]."""
-        drawn = self.uniform_full_int([int(count)])._value
+        drawn = self.uniform_full_int([int(count)], int64)._value
         return Tensor(np.stack([drawn, np.zeros_like(drawn)]))
 
     def split(self, count: int = 1) -> list["Generator"]:

@@ -10,7 +10,7 @@ from .._tensor import array_like, as_array
 from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, RaggedNode, Shape
 from ..io import RaggedArray
-from ._eager import Tensor, tapes, unwrap
+from ._eager import Tensor, is_recorded, tapes, unwrap
 from ._world import Variable
 
 
@@ -43,6 +43,8 @@ class SparseTensor:
         if places.size == 0:
             places = places.reshape(-1, len(shape))
         found = _array(values, "SparseTensor")
+        if is_recorded(values):
+            _no_tape("SparseTensor")
         if places.ndim != 2 or found.ndim != 1 or places.shape != (len(found), len(shape)):
             raise ValueError(f"indices {places.shape}, values {found.shape} and dense_shape {shape.shape} do not go "
                              "together: [n, rank], [n] and [rank]")
@@ -68,6 +70,8 @@ class SparseTensor:
 
     def _beside(self, other: Any, what: str) -> np.ndarray:
         """The elements of a dense tensor, which may be of one row or number, at the places of this one."""
+        if is_recorded(other):
+            _no_tape(what)
         dense = np.broadcast_to(_like(other, self._values.dtype, what), tuple(self._sizes))
         return dense[within(self)]
 

@@ -135,7 +135,12 @@ class GradientTape:
         self._records.append(Record(function, positional, named, over_values, results,
                                     writes[0] if time is None else time, own))
 
-    def keep(self, time: int, values: dict) -> None:
+    def knows(self, value: Any) -> bool:
+        """Whether the value is watched, or the result of a call that was recorded."""
+        return any(value is leaf for leaf in self._watched) or any(
+            value is leaf for record in self._records for leaf in record.results)
+
+    def keep(self, time: int, values: dict | None) -> None:
         """The values that a write is about to replace; None for those that are not known."""
         self._before[time] = values
 

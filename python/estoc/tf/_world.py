@@ -605,11 +605,11 @@ class Variable(metaclass=_Made):
         return self._world.read(self._bytes)
 
     def value(self) -> Any:
-        from ._eager import Tensor
+        from ._eager import Tensor, read, tapes
         graph = default_graph()
         if graph is not None or self._world is None:
             return self._as_node(graph if graph is not None else self.graph)
-        return Tensor(self._array())
+        return read(self) if tapes() else Tensor(self._array())
 
     read_value = value
 

@@ -24,6 +24,7 @@ from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
 from ._philox import (Algorithm, Generator, create_rng_state, fold_in, get_global_generator,  # noqa: F401
                       set_global_generator, split, stateless_normal, stateless_truncated_normal, stateless_uniform)
+from ._world import Variable as _Variable
 from ._world import next_seed as _next_seed
 from ._world import numbered as _numbered
 from ._world import numbering as _numbering
@@ -61,6 +62,8 @@ def _shape(shape: _Any) -> _Any:
 
 def shuffle(value: _Any, seed: int | None = None, name: str | None = None) -> _Any:
     """The rows of a tensor in another order."""
+    if not isinstance(value, _Node) and _np.ndim(_unwrap(value)) == 0:
+        return value if isinstance(value, _Tensor) else _Tensor(_unwrap(value))
     rows = _np.asarray(_as_array(_unwrap(value)).shape[:1], _np.int32) if not isinstance(value, _Node) else None
     if rows is None or _default_graph() is not None:
         node = _as_node(_unwrap(value), _default_graph() or value.graph)
@@ -73,12 +76,21 @@ def shuffle(value: _Any, seed: int | None = None, name: str | None = None) -> _A
     return _Tensor(_as_array(_unwrap(value))[_np.argsort(keys.numpy(), kind="stable")])
 
 
+def _is(value: _Any, number: float) -> bool:
+    return isinstance(value, (int, float)) and value == number
+
+
+def _moved(drawn: _Any, factor: _Any, offset: _Any) -> _Any:
+    """drawn * factor + offset, of which both may be tensors."""
+    return drawn if _is(factor, 1) and _is(offset, 0) else drawn * factor + offset
+
+
 def normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = _float32, seed: int | None = None,
            name: str | None = None) -> _Any:
     """Normal numbers."""
     kind = _as_dtype(dtype)
     drawn = _draw(lambda node: _lib.est_random_normal(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
-    return drawn if mean == 0 and stddev == 1 else drawn * stddev + mean
+    return _moved(drawn, stddev, mean)
 
 
 def truncated_normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype: _Any = _float32,
@@ -86,7 +98,7 @@ def truncated_normal(shape: _Any, mean: float = 0.0, stddev: float = 1.0, dtype:
     """Normal numbers within two deviations."""
     kind = _as_dtype(dtype)
     drawn = _draw(lambda node: _lib.est_truncated_normal(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
-    return drawn if mean == 0 and stddev == 1 else drawn * stddev + mean
+    return _moved(drawn, stddev, mean)
 
 
 def uniform(shape: _Any, minval: _Any = 0, maxval: _Any = None, dtype: _Any = _float32, seed: int | None = None,
@@ -100,9 +112,11 @@ def uniform(shape: _Any, minval: _Any = 0, maxval: _Any = None, dtype: _Any = _f
         return _draw(lambda node, a, b: _lib.est_random_uniform_int(node._c, a._c, b._c, _c_seed(seed)), _shape(shape), low,
                      high, seed=seed)
     drawn = _draw(lambda node: _lib.est_random_uniform(node._c, kind.number, _c_seed(seed)), _shape(shape), seed=seed)
-    high = 1.0 if maxval is None else maxval
-    return drawn if minval == 0 and maxval is None else drawn * (high - minval) + minval
-
+    if maxval is None and _is(minval, 0):
+        return drawn
+    low, high = (bound if isinstance(bound, (int, float, _Tensor, _Variable)) else _Tensor(_unwrap(bound), kind)
+                 for bound in (minval, 1.0 if maxval is None else maxval))
+    return _moved(drawn, high - low, low)
 
 
 class experimental:  # noqa: N801 - a module in TensorFlow
