@@ -144,7 +144,8 @@ class OwnGradient:
         """(leaf, gradient) for what the function was given, and for the variables that it has used."""
         zeros = eager(ops.zeros_like)
         dy = [zeros(leaf) if weight is None else weight for weight, leaf in zip(given, results)]
-        return list(zip(self._sources, self._derivatives(dy)))
+        return [(source, gradient) for source, gradient in zip(self._sources, self._derivatives(dy))
+                if not isinstance(source, Variable) or any(source is item for item in asked)]
 
 
 def _with_values(f: Callable, args: tuple, named: dict) -> Any:

@@ -87,6 +87,10 @@ class Record:
         self.time = time  # how often variables had been written
         self.own = own  # what goes back through the call by itself; None: it is computed once more
 
+    def tensors(self) -> list[tuple[int, Tensor]]:
+        """The results that are tensors, with their places."""
+        return [(k, leaf) for k, leaf in enumerate(self.results) if isinstance(leaf, Tensor)]
+
 
 class GradientTape:
     """Derivatives of what is computed within its block."""
@@ -202,7 +206,7 @@ class GradientTape:
     # --- outside of traces ---
 
     def _at_once(self, targets: list, sources: list, given: list | None) -> list:
-        made = {id(leaf) for record in self._records for leaf in record.results}
+        made = {id(leaf) for record in self._records for _, leaf in record.tensors()}
         asked = [source for source in sources if self._is_watched(source) or id(source) in made]
         parts = self._parts()
         if len(parts) == 1 and parts[0].own is None:
@@ -263,7 +267,7 @@ class GradientTape:
     def _of_records(self, part: "_Part", targets: list, wanted: list, given: list | None) -> list:
         """The gradients towards `wanted` of what the calls of a part have computed."""
         made = {id(leaf): (number, k) for number, record in enumerate(part.records) if not _is_constant(record)
-                for k, leaf in enumerate(record.results)}
+                for k, leaf in record.tensors()}
         leaves: list = []
         places: dict[int, int] = {}
 
@@ -328,7 +332,7 @@ class GradientTape:
                     for leaf, gradient in found:
                         flow.add(leaf, gradient)
                 continue
-            made = {id(leaf): leaf for record in part.records for leaf in record.results}
+            made = {id(leaf): leaf for record in part.records for _, leaf in record.tensors()}
             before = {id(leaf): leaf for record in part.records
                       for leaf in _structure.flatten((record.positional, record.named))
                       if id(leaf) in made_at_all and id(leaf) not in made}
