@@ -121,7 +121,7 @@ typedef struct est_cuda_error {
 /* What a kernel needs to report, passed by value. */
 typedef struct est_reporter {
     est_cuda_error *error;
-    int32_t         item;
+    int64_t         item;
 } est_reporter;
 
 static inline est_reporter est_reporter_of(const est_call *c)

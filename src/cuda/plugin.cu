@@ -18,6 +18,7 @@
 #include "cuda/launchers.h"
 #include "cuda/memory.cuh"
 #include "cuda/nccl.cuh"
+#include "cuda/sends.cuh"
 #include "device/plugin.h"
 
 #define GPUS_MAX  16
@@ -194,6 +195,16 @@ typedef struct checked_call {
     est_view           **in;
 } checked_call;
 
+struct est_recording {
+    est_queue      *queue;
+    cudaGraphExec_t graph;
+    bool            checks; /* something in it may fail */
+
+    const void *watched; /* looked at when all of it is done; NULL: nothing is */
+    bool        is_double;
+    int64_t     item; /* of the watch */
+};
+
 struct est_queue {
     const est_device *device;
     cudaStream_t      stream;
@@ -206,32 +217,25 @@ struct est_queue {
     uint32_t       *flag;     /* of the host: the GPU sets it with the word */
     uint32_t       *counters; /* on the GPU, EST_COUNTERS of each lane */
     checked_call   *checked;
-    int32_t         n_items;   /* their numbers, in order of launch */
+    int64_t         n_items;   /* their numbers, in order of launch */
     int             n_alone;   /* of those, that were launched by themselves */
     bool            uncounted; /* some were launched by themselves since the last mark */
 
     est_recording  *recording; /* under way */
+    est_recording   single;    /* what runs as it comes, from `begin` to `end` */
+    bool            is_single; /* that is under way */
+    est_sends      *sends;     /* nothing else is enqueued before they are flushed */
     est_status      status;    /* of what was recorded */
     cudaGraphExec_t spare;     /* of a recording that was dropped: another one of the same nodes may have it */
 
     uint64_t    n_marks, n_counted; /* error->word.now, when all that is enqueued is done */
     cudaEvent_t marks[MARKS_MAX];
     uint64_t    counted_at[MARKS_MAX];
-    int32_t     items_at[MARKS_MAX];
-};
-
-struct est_recording {
-    est_queue      *queue;
-    cudaGraphExec_t graph;
-    bool            checks; /* something in it may fail */
-
-    const void *watched; /* looked at when all of it is done; NULL: nothing is */
-    bool        is_double;
-    int32_t     item; /* of the watch */
+    int64_t     items_at[MARKS_MAX];
 };
 
 /* Forgets the calls of a recording; NULL: those launched by themselves whose number is below `end`. */
-static void forget_calls(est_queue *q, const est_recording *recording, int32_t end)
+static void forget_calls(est_queue *q, const est_recording *recording, int64_t end)
 {
     checked_call **at = &q->checked;
 
@@ -339,7 +343,8 @@ static void queue_close(est_queue *q)
         if (q->joined[i] != NULL) (void)cudaEventDestroy(q->joined[i]);
         if (q->lanes[i] != NULL) (void)cudaStreamDestroy(q->lanes[i]);
     }
-    while (q->checked != NULL) forget_calls(q, q->checked->recording, INT32_MAX);
+    while (q->checked != NULL) forget_calls(q, q->checked->recording, INT64_MAX);
+    est_sends_free(q->sends);
     (void)cudaFree(q->error);
     (void)cudaFree(q->counters);
     (void)cudaFreeHost(q->flag);
@@ -355,6 +360,8 @@ static est_status queue_open(const est_device *device, est_queue **out)
     q->device = device;
     error     = (int)cudaSetDevice(device->number);
     if (error == 0) error = make_streams(q);
+    if (error == 0) q->sends = est_sends_create(q->stream);
+    if (error == 0 && q->sends == NULL) error = (int)cudaErrorMemoryAllocation;
     if (error == 0) error = make_error_word(q);
     if (error == 0) error = make_counters(q);
     if (error == 0) {
@@ -377,6 +384,11 @@ static est_status enqueued(est_queue *q, int error, const char *what)
     return status;
 }
 
+static est_status flush_sends(est_queue *q)
+{
+    return enqueued(q, est_sends_flush(q->sends), "copy to its memory");
+}
+
 static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est_call *call)
 {
     est_call   c      = *call;
@@ -397,29 +409,32 @@ static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est
             q->uncounted = true;
         }
     }
+    if (status == EST_OK && q->recording == NULL) status = flush_sends(q);
     if (status != EST_OK) return status;
     status = enqueued(q, launchers[kernel->launch](&c), c.node->op->name);
-    if (status != EST_OK || q->recording != NULL) return status;
-    return enqueued(q, est_batch_flush(), c.node->op->name); /* batches are for recordings */
+    if (status != EST_OK || q->recording != NULL || q->is_single) return status;
+    return enqueued(q, est_batch_flush(), c.node->op->name); /* batches have an end */
 }
 
 static est_status queue_copy(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    int error = est_batch_flush();
+    int error = q->recording == NULL ? est_sends_flush(q->sends) : 0;
 
+    if (error == 0) error = est_batch_flush();
     if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, q->now);
     return enqueued(q, error, "copy");
 }
 
 static est_status queue_send(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    return enqueued(q, (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, q->now), "copy to its memory");
+    return enqueued(q, est_sends_add(q->sends, to, from, bytes), "copy to its memory");
 }
 
 static est_status queue_fetch(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    int error = est_batch_flush();
+    int error = est_sends_flush(q->sends);
 
+    if (error == 0) error = est_batch_flush();
     if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q->now);
     return enqueued(q, error, "copy from its memory");
 }
@@ -457,26 +472,34 @@ static est_status queue_watch(est_queue *q, const void *value, bool is_double, c
 {
     static est_kernel kernel = {};
 
-    est_call c = {};
+    est_recording *r = q->is_single ? &q->single : q->recording;
+    est_call       c = {};
 
-    kernel.fail             = watch_fail;
-    c.node                  = node;
-    c.item                  = q->n_items++;
-    q->recording->watched   = value;
-    q->recording->is_double = is_double;
-    q->recording->item      = c.item;
-    q->recording->checks    = true;
-    q->status               = keep_call(q, &kernel, &c);
+    kernel.fail  = watch_fail;
+    c.node       = node;
+    c.item       = q->n_items++;
+    r->watched   = value;
+    r->is_double = is_double;
+    r->item      = c.item;
+    r->checks    = true;
+    q->status    = keep_call(q, &kernel, &c);
     return q->status;
 }
 
 /* --- recordings --------------------------------------------------------------------------------------------------- */
 
-static est_status queue_begin(est_queue *q)
+static est_status queue_begin(est_queue *q, bool once)
 {
     est_status status;
 
     (void)cudaSetDevice(q->device->number);
+    EST_TRY(flush_sends(q));
+    if (once) {
+        q->single    = est_recording{};
+        q->is_single = true;
+        q->status    = EST_OK;
+        return EST_OK;
+    }
     q->recording = (est_recording *)calloc(1, sizeof *q->recording);
     if (q->recording == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a recording");
     q->recording->queue = q;
@@ -495,7 +518,7 @@ static void recording_drop(est_recording *r)
         drop_spare(r->queue);
         r->queue->spare = r->graph;
     }
-    forget_calls(r->queue, r, INT32_MAX);
+    forget_calls(r->queue, r, INT64_MAX);
     free(r);
 }
 
@@ -516,7 +539,7 @@ static est_status make_graph(est_queue *q, cudaGraph_t graph, cudaGraphExec_t *o
     return check((int)cudaGraphUpload(*out, q->stream), "take a graph");
 }
 
-static est_status queue_end(est_queue *q, est_recording **out)
+static est_status end_recording(est_queue *q, est_recording **out)
 {
     est_recording *r     = q->recording;
     cudaGraph_t    graph = NULL;
@@ -542,8 +565,30 @@ static est_status queue_end(est_queue *q, est_recording **out)
     return status;
 }
 
+/* Of what ran as it came. */
+static est_status end_single(est_queue *q)
+{
+    est_status status = enqueued(q, est_batch_flush(), "launch");
+
+    q->is_single = false;
+    if (status != EST_OK || !(q->uncounted || q->single.checks)) return status;
+    q->uncounted = false;
+    q->n_counted++;
+    return launch_count(q, &q->single);
+}
+
+static est_status queue_end(est_queue *q, est_recording **out)
+{
+    if (q->is_single) {
+        *out = NULL;
+        return end_single(q);
+    }
+    return end_recording(q, out);
+}
+
 static est_status queue_replay(est_queue *q, est_recording *r)
 {
+    EST_TRY(flush_sends(q));
     if (r->checks) q->n_counted++;
     return check((int)cudaGraphLaunch(r->graph, q->stream), "run a graph");
 }
@@ -609,6 +654,7 @@ static est_status queue_mark(est_queue *q, uint64_t *out)
     est_status status = EST_OK;
 
     if (mark > MARKS_MAX) status = check((int)cudaEventSynchronize(q->marks[at]), "finish");
+    if (status == EST_OK) status = flush_sends(q);
     if (status == EST_OK && q->uncounted) {
         status       = launch_count(q, NULL);
         q->uncounted = false;
@@ -639,7 +685,8 @@ static est_status report(est_queue *q, uint64_t counted, const est_node_def **fa
     *q->flag = 0;
     while (call != NULL && call->call.item != error.word.item) call = call->next;
     if (call == NULL)
-        return FAIL(EST_INTERNAL, "the GPU reports a failure of call %d, which is unknown", error.word.item);
+        return FAIL(EST_INTERNAL, "the GPU reports a failure of call %lld, which is unknown",
+                    (long long)error.word.item);
     *failed = call->call.node;
     status  = call->kernel->fail(&call->call, error.word.place, error.word.value);
     if (status != EST_OK) return status;

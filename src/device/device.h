@@ -54,14 +54,14 @@ typedef struct est_device_runs {
     EST_MUST_CHECK est_status (*fetch)(est_queue *queue, void *to, const void *from, size_t bytes);
 
     /* A recording: launch, copy and watch between begin and end. After a failure of one of them `end` is still called,
-     * and fails. */
-    EST_MUST_CHECK est_status (*begin)(est_queue *queue);
+     * and fails. With `once` nothing is recorded: all runs as it comes, in a row, and *out of `end` is NULL. */
+    EST_MUST_CHECK est_status (*begin)(est_queue *queue, bool once);
     EST_MUST_CHECK est_status (*end)(est_queue *queue, est_recording **out);
     EST_MUST_CHECK est_status (*replay)(est_queue *queue, est_recording *recording);
     void (*drop)(est_recording *recording); /* waits for its replays; NULL is fine */
 
-    /* In a recording, once: when all of it is done, looks at a float32 or float64 of the device. NaN is a failure of
-     * `node`: EST_ABORTED, which no kernel gives. What the recording itself has changed stays changed. */
+    /* Between begin and end, once: when all of it is done, looks at a float32 or float64 of the device. NaN is a
+     * failure of `node`: EST_ABORTED, which no kernel gives. What the recording itself has changed stays changed. */
     EST_MUST_CHECK est_status (*watch)(est_queue *queue, const void *value, bool is_double,
                                        const struct est_node_def *node);
 
@@ -166,7 +166,7 @@ typedef struct est_error_word {
     uint32_t failed;
     uint64_t now;      /* the replay under way, counted by the device */
     uint64_t run;      /* `now` of the failure */
-    int32_t  item;     /* est_call.item */
+    int64_t  item;     /* est_call.item */
     int64_t  place;    /* in the op's own terms: which id */
     int64_t  value[2]; /* what was found there, for est_kernel.fail */
 } est_error_word;

@@ -115,7 +115,7 @@ typedef struct est_call {
      * resource input's data is still an est_var of the host, whose value.data is the device's. */
     void           *stream;   /* where to launch; NULL: the CPU */
     est_error_word *error;    /* of the queue, for kernels that check or that write variables */
-    int32_t         item;     /* the place of the call in its recording, for that */
+    int64_t         item;     /* counts the calls of the queue that may fail, for that */
     uint32_t       *counters; /* EST_COUNTERS words of the lane, 0 between launches (cuda/last_block.cuh) */
     bool            no_tf32;  /* products of float32 use all their bits (est_session_options) */
 } est_call;

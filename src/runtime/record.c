@@ -6,7 +6,9 @@
  * replayed. A recording is of the shapes of the feeds, and of the addresses of those that lie in the device's memory
  * already, which are used there; a few are kept, since batches come again. Where more addresses come than recordings
  * are kept, such inputs are copied within the device. A recording holds addresses: all are dropped when memory moves.
- * Items of a wave may run at the same time, and some beside the waves that follow (P5).
+ * Items of a wave may run at the same time, and some beside the waves that follow (P5). Where the shapes of every run
+ * differ from all before, as those of sparse features do, a recording takes longer than its launches: then they are
+ * launched as they come.
  *
  * Nothing here waits but what needs a value: all that a plan enqueues is in one queue, in order, so a run may be
  * enqueued behind others of the same plan (runtime/run_ahead.h). Results stay on the device until somebody looks.
@@ -24,6 +26,7 @@
 #include "tensor/tensor.h"
 
 #define RECORDINGS_MAX 32 /* the one that was not used for the longest time goes */
+#define FRESH_MAX      4  /* runs in a row with shapes of their own; those that follow are not recorded */
 
 /* A fed value, in the device's memory. */
 typedef struct input {
@@ -39,8 +42,8 @@ typedef struct fed {
 } fed;
 
 typedef struct kept_recording {
-    est_recording *recording;
-    fed           *key; /* [n_feeds] */
+    est_recording *recording; /* NULL: the shapes came once, and were not recorded */
+    fed           *key;       /* [n_feeds] */
     uint64_t       used;
 } kept_recording;
 
@@ -64,6 +67,7 @@ struct est_recorder {
     int                    n_kept;
     int                    n_layouts; /* of the plan, when they were made */
     bool                   stale;     /* shapes have changed since then: kernels may have other memory of their own */
+    int                    n_fresh;   /* runs in a row whose shapes are not among those kept */
     uint64_t               n_runs;
 };
 
@@ -399,6 +403,17 @@ static est_status launch_all(est_plan *plan)
     return meet_lanes(plan, open);
 }
 
+static est_status launch_in_a_row(est_plan *plan)
+{
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        const est_item *item   = &plan->items[plan->steps[s]];
+        est_status      status = launch_item(plan, item);
+
+        if (status != EST_OK) return est_item_failed(item, status);
+    }
+    return EST_OK;
+}
+
 static est_status launch_watch(est_plan *plan)
 {
     est_recorder   *r = plan->recorder;
@@ -411,14 +426,15 @@ static est_status launch_watch(est_plan *plan)
                           est_graph_node(plan->graph, plan->io.fetches[r->watched].id));
 }
 
-static est_status record(est_plan *plan, est_recording **out)
+/* Launches all; `once`: in a row, as it comes, and *out is NULL. */
+static est_status record(est_plan *plan, bool once, est_recording **out)
 {
     est_recorder *r = plan->recorder;
     est_error     error;
     est_status    status;
 
-    EST_TRY(r->runs->begin(r->queue));
-    status = launch_all(plan);
+    EST_TRY(r->runs->begin(r->queue, once));
+    status = once ? launch_in_a_row(plan) : launch_all(plan);
     if (status == EST_OK) status = launch_watch(plan);
     if (status == EST_OK) return r->runs->end(r->queue, out);
     est_error_take(status, &error); /* what `end` says of it is less */
@@ -426,17 +442,23 @@ static est_status record(est_plan *plan, est_recording **out)
     return est_error_raise(&error);
 }
 
-static bool has_key(const est_plan *plan, const fed *key)
+static bool has_shapes(const est_plan *plan, const fed *key)
 {
     const fed *now = plan->recorder->now;
 
     for (int i = 0; i < plan->io.n_feeds; i++) {
-        if (now[i].at != key[i].at || !est_shape_equal(&now[i].shape, &key[i].shape) ||
-            !same_value(&now[i].value, &key[i].value)) {
-            return false;
-        }
+        if (!est_shape_equal(&now[i].shape, &key[i].shape) || !same_value(&now[i].value, &key[i].value)) return false;
     }
     return true;
+}
+
+static bool has_addresses(const est_plan *plan, const fed *key)
+{
+    const fed *now = plan->recorder->now;
+    int        i   = 0;
+
+    while (i < plan->io.n_feeds && now[i].at == key[i].at) i++;
+    return i == plan->io.n_feeds;
 }
 
 /* Where the next recording is kept. */
@@ -460,24 +482,61 @@ static bool is_by_address(const est_plan *plan)
     return false;
 }
 
-static est_status find_recording(est_plan *plan, est_recording **out)
+/* That of the run's shapes and addresses; NULL: there is none. *known: the shapes have come before. */
+static kept_recording *find_kept(const est_plan *plan, bool *known)
+{
+    est_recorder *r = plan->recorder;
+
+    *known = false;
+    for (int i = 0; i < r->n_kept; i++) {
+        if (!has_shapes(plan, r->kept[i].key)) continue;
+        *known = true;
+        if (has_addresses(plan, r->kept[i].key)) return &r->kept[i];
+    }
+    return NULL;
+}
+
+static kept_recording *keep(est_plan *plan, est_recording *recording)
 {
     est_recorder   *r = plan->recorder;
     kept_recording *place;
 
-    for (int i = 0; i < r->n_kept; i++) {
-        if (!has_key(plan, r->kept[i].key)) continue;
-        r->kept[i].used = r->n_runs;
-        *out            = r->kept[i].recording;
-        return EST_OK;
-    }
-    EST_TRY(record(plan, out));
     r->copies        = r->copies || (r->n_kept == RECORDINGS_MAX && is_by_address(plan)); /* from the next run on */
     place            = make_place(r);
-    place->recording = *out;
+    place->recording = recording;
     place->used      = r->n_runs;
     if (plan->io.n_feeds > 0) memcpy(place->key, r->now, sizeof *r->now * (size_t)plan->io.n_feeds);
-    return EST_OK;
+    return place;
+}
+
+/* What kernels have allocated for the shapes must stay for as long as they are under way, as a recording sees to. */
+static bool has_state(const est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        if (plan->items[k].kernel != NULL && plan->items[k].kernel->release != NULL) return true;
+    }
+    return false;
+}
+
+static est_status enqueue(est_plan *plan)
+{
+    est_recorder   *r = plan->recorder;
+    bool            known;
+    kept_recording *kept = find_kept(plan, &known);
+    est_recording  *made = NULL;
+
+    r->n_fresh = known ? 0 : r->n_fresh + 1;
+    if (r->n_fresh > FRESH_MAX && !has_state(plan)) {
+        (void)keep(plan, NULL);
+        return record(plan, true, &made);
+    }
+    if (kept == NULL || kept->recording == NULL) {
+        EST_TRY(record(plan, false, &made));
+        if (kept == NULL) kept = keep(plan, made);
+        kept->recording = made;
+    }
+    kept->used = r->n_runs;
+    return r->runs->replay(r->queue, kept->recording);
 }
 
 /* Where the fetches of these shapes go. */
@@ -605,8 +664,7 @@ static est_status send_inputs(est_plan *plan, const est_plan_input *in)
 
 est_status est_plan_start(est_plan *plan, const est_plan_input *in, uint64_t run_seed)
 {
-    est_recorder  *r = plan->recorder;
-    est_recording *recording;
+    est_recorder *r = plan->recorder;
 
     est_plan_seed(plan, run_seed);
     r->n_runs++;
@@ -617,8 +675,7 @@ est_status est_plan_start(est_plan *plan, const est_plan_input *in, uint64_t run
     drop_stale(plan);
     EST_TRY(send_inputs(plan, in));
     if (plan->check_numerics) return run_checked(plan);
-    EST_TRY(find_recording(plan, &recording));
-    return r->runs->replay(r->queue, recording);
+    return enqueue(plan);
 }
 
 const est_view *est_plan_expect(est_plan *plan)

@@ -188,6 +188,48 @@ TEST(failure_is_reported_later)
     }
 }
 
+/* After four runs with shapes of their own such runs are launched as they come, with all that a recording has:
+ * failures, and what is watched. Shapes that come again are recorded. */
+TEST(shapes_that_come_once_are_not_recorded)
+{
+    small_model    here = make_model(HERE), far = make_model(FAR);
+    char           text[1024];
+    est_far_counts before, after;
+
+    before = est_far_device_counts();
+    for (int s = 0; s < 10; s++) {
+        assert_ok(start(&here, ROWS + s, s, GOOD));
+        assert_ok(start(&far, ROWS + s, s, GOOD));
+    }
+    assert_true(est_step_scalar(here.run, 0) == est_step_scalar(far.run, 0));
+    after = est_far_device_counts();
+    assert_int_equal(after.recorded - before.recorded, 4);
+    assert_int_equal(after.single - before.single, 6);
+    assert_int_equal(start(&here, 20, 5, BAD_LABEL), EST_INVALID_ARGUMENT);
+    snprintf(text, sizeof text, "%s", est_error_message());
+    assert_ok(start(&far, 20, 5, BAD_LABEL));
+    assert_ok(start(&far, 21, 6, GOOD));
+    assert_int_equal(est_step_wait(far.run), EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), text));
+    assert_non_null(strstr(est_error_message(), "step 11: "));
+    for (int s = 0; s < 3; s++) {
+        assert_ok(start(&here, ROWS + 9, s, GOOD));
+        assert_ok(start(&far, ROWS + 9, s, GOOD));
+    }
+    assert_same_variables(&here, &far);
+    assert_int_equal(est_far_device_counts().recorded - after.recorded, 1);
+    assert_true(est_plan_watch(est_step_plan(far.run), 0));
+    for (int s = 0; s < 6; s++) assert_ok(start(&far, 30 + s, s, GOOD));
+    assert_ok(start(&far, 40, 0, NAN_INPUT));
+    assert_ok(start(&far, 41, 0, GOOD));
+    assert_int_equal(est_step_wait(far.run), EST_INVALID_ARGUMENT);
+    assert_true(est_session_failure(far.session)->is_nan);
+    assert_int_equal(est_session_run_count(far.session), est_session_run_count(here.session) + 7);
+    free_model(&here);
+    free_model(&far);
+    assert_nothing_left();
+}
+
 /* Whoever comes next hears of it: another start, a read, a run of something else, the end of the session. */
 TEST(failure_is_reported_to_whom_comes_next)
 {

@@ -251,6 +251,7 @@ struct est_queue {
     const struct est_node_def *failed;
     est_queue                 *next;      /* that is open; guarded by queues_lock */
     est_recording             *recording; /* being made */
+    bool                       single;    /* what is enqueued runs as it comes, until `end` */
     int                        lane;
     uint64_t                   random;
 };
@@ -558,12 +559,15 @@ static est_status fetch(est_queue *q, void *to, const void *from, size_t bytes)
     return enqueue(q, &(work){ .kind = COPY, .to = to, .from = near(from), .bytes = bytes });
 }
 
-static est_status begin(est_queue *q)
+static est_status begin(est_queue *q, bool single)
 {
-    est_recording *r = calloc(1, sizeof *r);
+    est_recording *r;
 
+    assert(q->recording == NULL && !q->single);
+    q->single = single;
+    if (single) return EST_OK;
+    r = calloc(1, sizeof *r);
     if (r == NULL) die("far device");
-    assert(q->recording == NULL);
     r->queue     = q;
     r->last      = &r->first;
     q->recording = r;
@@ -572,11 +576,13 @@ static est_status begin(est_queue *q)
 
 static est_status end(est_queue *q, est_recording **out)
 {
-    *out         = q->recording;
-    q->recording = NULL;
+    *out = q->recording;
     pthread_mutex_lock(&lock);
-    counts.recorded++;
+    counts.recorded += !q->single;
+    counts.single += q->single;
     pthread_mutex_unlock(&lock);
+    q->recording = NULL;
+    q->single    = false;
     return EST_OK;
 }
 
@@ -590,7 +596,7 @@ static est_status replay(est_queue *q, est_recording *recording)
 
 static est_status watch(est_queue *q, const void *value, bool is_double, const struct est_node_def *node)
 {
-    assert(q->recording != NULL);
+    assert(q->recording != NULL || q->single);
     return enqueue(q, &(work){ .kind = WATCH, .from = near(value), .is_double = is_double, .call = { .node = node } });
 }
 

@@ -29,6 +29,7 @@ typedef struct est_far_counts {
     int64_t blocks;   /* of memory, staging included, that are allocated */
     int64_t recorded; /* recordings that were made */
     int64_t replayed;
+    int64_t single;   /* runs that were not recorded */
     int64_t launched; /* kernels that ran */
     int64_t sent;     /* bytes from the host in a queue */
     int64_t fetched;  /* bytes to the host in a queue */

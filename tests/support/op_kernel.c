@@ -205,7 +205,7 @@ static est_status launch(const est_device_runs *runs, est_queue *queue, const es
     uint64_t                   mark;
     est_status                 status;
 
-    if (recorded) EST_TRY(runs->begin(queue));
+    if (recorded) EST_TRY(runs->begin(queue, false));
     status = runs->launch(queue, kernel, c);
     if (recorded && status == EST_OK) status = runs->end(queue, &recording);
     if (recorded && status == EST_OK) status = runs->replay(queue, recording);
