@@ -729,15 +729,26 @@ static char              descriptions[GPUS_MAX][320];
 static char              missing[400];
 static est_plugin        plugin;
 
+/* Why there is no GPU, and what may hide it. */
+static void say_missing(const char *why)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+    if (visible == NULL) {
+        snprintf(missing, sizeof missing, "%s", why);
+    } else {
+        snprintf(missing, sizeof missing, "%s (CUDA_VISIBLE_DEVICES is \"%s\")", why, visible);
+    }
+}
+
 static void find_gpus(void)
 {
     int n = 0, driver = 0, error = (int)cudaGetDeviceCount(&n);
 
     (void)cudaDriverGetVersion(&driver);
     if (error != 0) {
-        snprintf(missing, sizeof missing, "%s",
-                 driver == 0 ? "the NVIDIA driver is not installed (libcuda.so.1)"
-                             : cudaGetErrorString((cudaError_t)error));
+        say_missing(driver == 0 ? "the NVIDIA driver is not installed (libcuda.so.1)"
+                                : cudaGetErrorString((cudaError_t)error));
         (void)cudaGetLastError();
     }
     for (int i = 0; i < n && error == 0 && plugin.n_devices < GPUS_MAX; i++) {
@@ -770,7 +781,7 @@ static void find_gpus(void)
         gpu->sums                    = est_nccl_sums(host);
         gpu_list[plugin.n_devices++] = gpu;
     }
-    if (plugin.n_devices == 0 && missing[0] == '\0') snprintf(missing, sizeof missing, "the driver shows no GPU");
+    if (plugin.n_devices == 0 && missing[0] == '\0') say_missing("the driver shows no GPU");
 }
 
 /* The one symbol of the library; called once (device/devices.c). */
