@@ -33,3 +33,5 @@ if __name__ == "__main__":
 else:
     import cases_gradients  # noqa: F401 - more cases
     import cases_images  # noqa: F401 - more cases
+    import cases_saving  # noqa: F401 - more cases
+    import cases_states  # noqa: F401 - more cases

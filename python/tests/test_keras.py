@@ -115,7 +115,6 @@ def dense_model_of_two():
 
 
 @pytest.mark.parametrize("call", [
-    lambda: tf.keras.layers.LSTM(2, stateful=True),
     lambda: tf.keras.layers.Conv2D(1, 1, data_format="channels_first"),
     lambda: dense_model_of_two().fit(np.ones((2, 4)), [np.ones(2)] * 2, sample_weight=[np.ones((2, 3))] * 2),
     lambda: tf.keras.layers.LSTM(2)((np.ones((1, 2, 3)), np.ones((1, 2)))), lambda: tf.keras.layers.Conv1D(1, 2, groups=2),

@@ -34,6 +34,11 @@ def register(package: str = "Custom", name: str | None = None) -> Callable:
     return of
 
 
+def custom_objects() -> dict[str, Any]:
+    """tf.keras.saving.get_custom_objects: classes and functions by the names that files have for them."""
+    return registered
+
+
 def registered_name(value: Any) -> str:
     """The name that a class or function was registered by."""
     return next((key for key, one in registered.items() if one is value), value.__name__)

@@ -818,6 +818,8 @@ class Layer(Recorded, Named):
             if self.activity_regularizer is not None:
                 self._regularize(result)
         graph.check()
+        if "_built_for" not in self.__dict__ and args and isinstance(args[0], Node) and args[0].shape is not None:
+            self.__dict__["_built_for"] = tuple(args[0].shape)
         if mask is not None or type(self).compute_mask is not Layer.compute_mask:
             self._set_mask(graph, args, result, mask)
         if not self._layers:
@@ -922,21 +924,42 @@ class Layer(Recorded, Named):
     # --- description ---
 
     def get_config(self) -> dict:
-        """What the layer was made with, for from_config; of a class of the program only what every layer has."""
-        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
-        if type(self).__module__.startswith("estoc."):
-            parameters = inspect.signature(type(self).__init__)
-            bound = parameters.bind(self, *self._made_with[0], **self._made_with[1])
-            bound.apply_defaults()
-            for key, value in list(bound.arguments.items())[1:]:
-                more = parameters.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
-                config.update(value if more else {key: value})
-            config["name"] = self.name
+        """What the layer was made with, for from_config, as plain values. A class of the program whose arguments are no
+        plain values says itself what it was made with."""
+        from . import _serial
+        config: dict = {"name": self.name, "trainable": self.trainable, "dtype": _serial.serialize(
+            self.dtype_policy if self.dtype_policy is not None and self.dtype_policy.is_mixed else self.dtype)}
+        if self._batch_input_shape is not None:
+            config["batch_input_shape"] = self._batch_input_shape
+        kind = type(self)
+        if kind.__module__.startswith("estoc."):
+            made = _serial.recorded(self, kind)
+            axes = int(kind.__name__[-2]) if kind.__name__.endswith(("1D", "2D")) else 0
+            return {**config, **{key: _serial.argument(key, value, axes) for key, value in made.items()
+                                 if key not in config}}
+        if kind.get_config is Layer.get_config:
+            made = _serial.plain_arguments(self)
+            if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(kind.__init__).parameters.values()):
+                config = {key: value for key, value in config.items() if key in made}
+            config.update((key, value) for key, value in made.items() if key not in config)
         return config
 
     @classmethod
     def from_config(cls, config: dict) -> "Layer":
+        if cls.__module__.startswith("estoc."):
+            from . import _serial
+            config = {key: _serial.made_of(value) for key, value in config.items()}
         return cls(**config)
+
+    def get_build_config(self) -> dict | None:
+        """The shape of the input that the layer was made for; None: it was not called."""
+        shape = self.__dict__.get("_built_for")
+        return None if shape is None else {"input_shape": shape}
+
+    def build_from_config(self, config: dict) -> None:
+        """Makes the variables that the layer had."""
+        if config.get("input_shape") is not None and default_graph() is None:
+            self.build(tuple(config["input_shape"]))
 
     def __repr__(self) -> str:
         return f"<estoc.tf.keras.{type(self).__name__} {self.name!r}>"
@@ -950,6 +973,10 @@ class InputLayer(Layer):
         tensor = Input(input_shape, batch_size, name, dtype, batch_shape=batch_input_shape, **named)
         super().__init__(name=tensor.name)
         self.__dict__.update(_tensor=tensor, built=True)
+
+    def get_config(self) -> dict:
+        return {"batch_input_shape": tuple(self._tensor.shape), "dtype": self._tensor.dtype.name, "sparse": False,
+                "ragged": False, "name": self.name}
 
     @classmethod
     def _of(cls, tensor: KerasTensor) -> "InputLayer":
@@ -1199,6 +1226,9 @@ def activation(value: Any) -> tuple[Any, Callable | None]:
     """The C function of an activation, or NULL and a Python function that is applied to the result."""
     if value is None:
         return NULL, None
+    if isinstance(value, (dict, str)):
+        from . import _serial
+        value = _serial.made_of(value)
     name = value if isinstance(value, str) else getattr(value, "_keras_name", None)
     if name is not None:
         out = ffi.new("est_activation *")

@@ -12,3 +12,11 @@ class Recorded:
         made = object.__new__(cls)
         made.__dict__["_made_with"] = (args, named)
         return made
+
+    _said_besides: tuple = ()  # what get_config has that is no argument
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """An object of what get_config of another gave."""
+        from ._serial import made_of
+        return cls(**{key: made_of(value) for key, value in config.items() if key not in cls._said_besides})

@@ -80,6 +80,9 @@ def get(identifier: _Any) -> _Callable:
     """The function of a name, or the function itself."""
     if identifier is None:
         return globals()["linear"]
+    if isinstance(identifier, (dict, str)):
+        from ._serial import made_of
+        identifier = made_of(identifier)
     return _named(identifier) if isinstance(identifier, str) else identifier
 
 

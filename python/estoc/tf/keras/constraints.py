@@ -8,6 +8,8 @@ from ... import ops as _ops
 from .._absent import module_getattr as _module_getattr
 from .._eager import eager as _eager
 from ._recorded import Recorded as _Recorded
+from ._serial import by_module as _by_module
+from ._serial import made_of as _made_of
 
 _EPSILON = 1e-7
 
@@ -90,6 +92,7 @@ _NAMES = {"max_norm": MaxNorm, "non_neg": NonNeg, "unit_norm": UnitNorm, "min_ma
 
 def get(identifier: _Any) -> _Any:
     """The constraint of a name, or an object or a function itself."""
+    identifier = _made_of(identifier)
     if identifier is None:
         return None
     if isinstance(identifier, str):
@@ -103,5 +106,6 @@ def get(identifier: _Any) -> _Any:
     raise ValueError(f"Could not interpret constraint function identifier: {identifier}")
 
 
+serialize, deserialize = _by_module("constraints")
 __getattr__ = _module_getattr(__name__, {
     "RadialConstraint": "a function of the kernel, [rows, columns, ...], as kernel_constraint"})

@@ -14,6 +14,8 @@ from ..._lib import lib as _lib
 from ..._tensor import as_dtype as _as_dtype
 from .._absent import module_getattr as _module_getattr
 from ._recorded import Recorded as _Recorded
+from ._serial import by_module as _by_module
+from ._serial import made_of as _made_of
 
 
 class Initializer(_Recorded, _own.Initializer):
@@ -172,6 +174,9 @@ he_uniform, he_normal, lecun_uniform, lecun_normal = HeUniform, HeNormal, LecunU
 
 def _c(keep: _Keep, value: _Any) -> _Any:
     """An est_initializer by value: of a name of Keras, an Initializer or a function of shape and dtype."""
+    if isinstance(value, dict):
+        value = get(value)
+        keep.append(value)
     if value in ("orthogonal", "Orthogonal", "identity", "Identity"):
         value = globals()[value]()
         keep.append(value)
@@ -197,9 +202,13 @@ class _ByName(Initializer):
 
 def get(identifier: _Any) -> _Any:
     """The initializer of a name, a class or an object."""
+    identifier = _made_of(identifier)
     if isinstance(identifier, str):
-        return _ByName(identifier)
+        kind = globals().get({"uniform": "random_uniform", "normal": "random_normal", "zero": "zeros", "one": "ones"}.get(
+            identifier, identifier))
+        return kind() if isinstance(kind, type) and issubclass(kind, Initializer) else _ByName(identifier)
     return identifier() if isinstance(identifier, type) else identifier
 
 
+serialize, deserialize = _by_module("initializers")
 __getattr__ = _module_getattr(__name__)

@@ -19,6 +19,11 @@ from ...graph import default_graph as _default_graph
 from .._absent import module_getattr as _module_getattr
 from ..nn import l2_normalize as _l2_normalize
 from ._recorded import Recorded as _Recorded
+from ._serial import by_module as _by_module
+from ._serial import made_of as _made_of
+from ._serial import recorded as _recorded_arguments
+from ._serial import serialize as _serialized
+from ._serial import snake as _snake
 from .._eager import compute as _compute
 from .._eager import dispatch as _dispatch
 from .._eager import eager as _eager
@@ -235,8 +240,17 @@ class Loss(_Recorded):
         loss = _computed(_Reduced(self._values(), self.reduction, mask is None), arguments)
         return loss if mask is None else loss * _share(mask, self.reduction)
 
+    _said_besides = ("fn",)
+
     def get_config(self) -> dict:
-        return {"reduction": self.reduction, "name": self.name}
+        """What the loss was made with, as plain values."""
+        config = {"reduction": self.reduction, "name": self.name}
+        if type(self).__module__.startswith("estoc.") and type(self) is not Loss:
+            made = _recorded_arguments(self, type(self))
+            config.update((key, _serialized(value)) for key, value in made.items() if key not in config and key != "fn")
+            own = made.get("fn")
+            config["fn"] = _serialized(own) if own is not None else _snake(type(self).__name__)
+        return config
 
     @property
     def _c_loss(self) -> _Any:
@@ -274,6 +288,8 @@ def _borrowed(pointer: _Any) -> _Graph:
 
 class LossFunctionWrapper(Loss):
     """A function of labels and predictions as a loss."""
+
+    _said_besides = ()
 
     def __init__(self, fn: _Callable, reduction: str = Reduction.AUTO, name: str | None = None, **named: _Any):
         super().__init__(reduction, name or getattr(fn, "__name__", None))
@@ -467,6 +483,7 @@ def _as_loss(identifier: _Any) -> _Any:
 
 def get(identifier: _Any) -> _Any:
     """The function of a name, or a function or an object itself."""
+    identifier = _made_of(identifier)
     if identifier is None or isinstance(identifier, Loss):
         return identifier
     if isinstance(identifier, str):
@@ -479,4 +496,5 @@ def get(identifier: _Any) -> _Any:
     raise ValueError(f"Could not interpret loss function identifier: {identifier}")
 
 
+serialize, deserialize = _by_module("losses")
 __getattr__ = _module_getattr(__name__)

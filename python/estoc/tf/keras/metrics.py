@@ -29,6 +29,10 @@ from .._world import Variable as _Variable
 from .._world import current_trace as _current_trace
 from . import losses as _losses
 from ._layer import Layer as _Layer
+from ._serial import by_module as _by_module
+from ._serial import made_of as _made_of
+from ._serial import recorded as _recorded_arguments
+from ._serial import serialize as _serialized
 from ._layer import snake as _snake
 from ._layer import unique_name as _unique_name
 
@@ -47,6 +51,16 @@ class Metric(_Layer):
     """A metric. Subclasses override update_state, result and reset_state over variables of add_weight."""
 
     _where = "tf.keras.metrics.Metric"
+
+    def get_config(self) -> dict:
+        """What the metric was made with, as plain values."""
+        config = {"name": self.name, "dtype": self.dtype}
+        if type(self).__module__.startswith("estoc.") and type(self) is not Metric:
+            made = _recorded_arguments(self, type(self))
+            config.update((key, _serialized(value)) for key, value in made.items() if key not in config)
+        if config.get("thresholds", True) is None and "num_thresholds" in config:  # one of them says it
+            del config["thresholds"]
+        return config
 
     def __init__(self, name: str | None = None, dtype: _Any = None, **named: _Any):
         super().__init__(name=name or _unique_name(_snake(type(self).__name__)), dtype=dtype, **named)
@@ -555,6 +569,7 @@ class _Named(_Native):
 
 def get(identifier: _Any) -> _Any:
     """The metric of a name, the object itself, or the mean of a function."""
+    identifier = _made_of(identifier)
     if isinstance(identifier, str):
         return _Named(identifier)
     if isinstance(identifier, type):
@@ -618,4 +633,5 @@ from ._array_metrics import (BinaryIoU, F1Score, FBetaScore, IoU, MeanIoU, MeanR
                              MeanTensor, OneHotIoU, OneHotMeanIoU, PrecisionAtRecall, R2Score, RecallAtPrecision,
                              SensitivityAtSpecificity, SpecificityAtSensitivity)
 
+serialize, deserialize = _by_module("metrics")
 __getattr__ = _module_getattr(__name__)

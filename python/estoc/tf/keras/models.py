@@ -285,6 +285,9 @@ class Model(_Layer):
 
     def _need_graph(self, what: str) -> None:
         """Before a SavedModel is written: an error if no SavedModel can hold a part of the model."""
+        if self.stateful:
+            raise NotImplementedError(f"{self.name} has layers that keep their states from batch to batch, which no SavedModel "
+                                      "does; give a name that ends with .keras, or use save_weights")
         texts = next((layer for layer in self._flat_layers() if isinstance(layer, _TextVectorization)), None)
         if texts is not None:
             raise NotImplementedError(f"{what}: {texts.name} splits texts by operations that no SavedModel can hold; give a "
@@ -637,11 +640,22 @@ class Model(_Layer):
     def _is_traced(self, what: str) -> bool:
         """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
         of C do not know."""
-        if getattr(type(self), what) is not getattr(Model, what):
+        if getattr(type(self), what) is not getattr(Model, what) or self.stateful:
             return True
         metrics = [] if self._compiled is None else self._compiled.metrics
         return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
                    for metric in metrics)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a layer keeps its states from batch to batch."""
+        return any(layer.__dict__.get("stateful") for layer in self._flat_layers())
+
+    def reset_states(self) -> None:
+        """Sets the states of all stateful layers to zeros."""
+        for layer in self._flat_layers():
+            if layer.__dict__.get("stateful"):
+                layer.reset_states()
 
     def _validation(self, given: _Any) -> _Any:
         if isinstance(given, _data.Dataset):
@@ -706,7 +720,7 @@ class Model(_Layer):
         _only_hints("predict", named)
         x = _batches_of(self, x)
         told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
-        if told:
+        if told or self.stateful:
             return self._predict_told(x, batch_size, steps, told)
         keep = _Keep()
         rows = _rows_of(self, x)
@@ -734,14 +748,19 @@ class Model(_Layer):
             begin(n)
             if has_labels and isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3:
                 batch = batch[0]
-            outputs.append(self.predict_on_batch(batch))
+            outputs.append(self._called_on(batch) if self.stateful else self.predict_on_batch(batch))
             end(n, {"outputs": outputs[-1]})
         for callback in callbacks:
             callback.on_predict_end({})
         parts = zip(*(_structure.flatten(output) for output in outputs))
         return _structure.pack_as(outputs[0], [_np.concatenate(part) for part in parts])
 
+    def _called_on(self, batch: _Any) -> _Any:
+        return _structure.map_structure(lambda leaf: leaf.numpy(), self(batch, training=False))
+
     def predict_on_batch(self, x: _Any) -> _Any:
+        if self.stateful:
+            return self._called_on(x)
         keep, out = _Keep(), _ffi.new("est_tensor **")
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)

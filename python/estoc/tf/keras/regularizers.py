@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
+import numpy as _np
+
 from ... import initializers as _own
 from ..._lib import Keep as _Keep
 from ..._lib import check as _check
@@ -11,6 +13,8 @@ from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from .._absent import module_getattr as _module_getattr
 from ._recorded import Recorded as _Recorded
+from ._serial import by_module as _by_module
+from ._serial import made_of as _made_of
 
 
 class Regularizer(_Recorded, _own.Regularizer):
@@ -25,7 +29,9 @@ class Regularizer(_Recorded, _own.Regularizer):
         return total
 
     def get_config(self) -> dict:
-        return {"l1": self.l1, "l2": self.l2}
+        """The arguments, as float32 has them."""
+        of = {"L1": ("l1",), "L2": ("l2",)}.get(type(self).__name__, ("l1", "l2"))
+        return {key: float(_np.float32(getattr(self, key))) for key in of}
 
 
 class L1(Regularizer):
@@ -53,8 +59,11 @@ l1, l2 = L1, L2
 
 def get(identifier: _Any) -> _Any:
     """The regularizer of a name, or an object or a function itself."""
+    identifier = _made_of(identifier)
     if identifier is None or isinstance(identifier, Regularizer):
         return identifier
+    if isinstance(identifier, str) and identifier.lower() in ("l1", "l2"):
+        return L1() if identifier.lower() == "l1" else L2()
     if isinstance(identifier, str):
         out = _ffi.new("est_regularizer *")
         _check(_lib.est_regularizer_by_name(identifier.encode(), out))
@@ -75,4 +84,5 @@ def _c(keep: _Keep, value: _Any) -> _Any:
     return _own.c_regularizer(keep, found)
 
 
+serialize, deserialize = _by_module("regularizers")
 __getattr__ = _module_getattr(__name__)

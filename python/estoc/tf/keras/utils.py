@@ -20,10 +20,13 @@ from .. import _structure
 from .._absent import module_getattr as _module_getattr
 from ._arrays import pad_sequences, text_dataset_from_directory, timeseries_dataset_from_array  # noqa: F401
 from ._config import CustomObjectScope as custom_object_scope  # noqa: F401,N813
+from ._config import custom_objects as get_custom_objects  # noqa: F401
 from ._config import register as register_keras_serializable  # noqa: F401
 from ._config import registered_name as get_registered_name  # noqa: F401
 from ._config import registered_object as get_registered_object  # noqa: F401
 from ._network import DatasetCreator as _DatasetCreator
+from ._serial import deserialize as deserialize_keras_object  # noqa: F401
+from ._serial import serialize as serialize_keras_object  # noqa: F401
 
 CustomObjectScope = custom_object_scope
 

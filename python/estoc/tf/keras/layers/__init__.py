@@ -39,6 +39,7 @@ from .._layer import activation as _activation
 from .._layer import channels_last as _channels_last
 from .._layer import refuse as _refuse
 from .._layer import two as _two
+from .._serial import by_module as _by_module
 
 
 class _WithActivation(_NativeLayer):
@@ -321,6 +322,9 @@ class Flatten(_Named):
     """[batch, ...] to [batch, everything else]."""
 
     _function = "est_layer_flatten"
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "data_format": "channels_last"}
 
 
 class Add(_Named):
@@ -1180,9 +1184,10 @@ from ._simple import (ELU, ActivityRegularization, AlphaDropout, EinsumDense, Ga
                       ThresholdedReLU, UnitNormalization, Wrapper)
 from ._steps import Conv1DTranspose, DepthwiseConv1D, SeparableConv1D  # noqa: E402,F401
 from ._text import TextVectorization  # noqa: E402,F401
-from ._time import (GRU, LSTM, RNN, AveragePooling1D, AvgPool1D, Bidirectional, Conv1D,  # noqa: E402,F401
+from ._time import (GRU, LSTM, RNN, AbstractRNNCell, AveragePooling1D, AvgPool1D, Bidirectional, Conv1D,  # noqa: E402,F401
                     Convolution1D, GRUCell, LSTMCell, Masking, MaxPool1D, MaxPooling1D, SimpleRNN, SimpleRNNCell, StackedRNNCells,
                     TimeDistributed)
 
 Convolution1DTranspose, SeparableConvolution1D = Conv1DTranspose, SeparableConv1D
+serialize, deserialize = _by_module("layers")
 __getattr__ = _module_getattr(__name__)

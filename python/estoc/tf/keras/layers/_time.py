@@ -3,14 +3,18 @@
 is unrolled, so that their number must be known."""
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
+
+import numpy as np
 
 from .... import ops
 from ...._lib import lib
-from ....graph import Node, default_graph
+from ....graph import Node, Shape, default_graph
 from ....layers import _padding
 from ... import _structure
 from ..._array import reverse, zeros
+from ..._world import Variable
 from .. import activations, initializers, regularizers
 from .._layer import Layer, activation, channels_last, refuse
 
@@ -126,7 +130,8 @@ class _Cell(Layer):
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = None, use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", recurrent_initializer: Any = "orthogonal",
                  bias_initializer: Any = "zeros", kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
-                 bias_regularizer: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, **named: Any):
+                 bias_regularizer: Any = None, kernel_constraint: Any = None, recurrent_constraint: Any = None,
+                 bias_constraint: Any = None, dropout: float = 0.0, recurrent_dropout: float = 0.0, **named: Any):
         super().__init__(**named)
         if int(units) <= 0:
             raise ValueError(f"Received an invalid value for argument `units`, expected a positive integer, got "
@@ -135,17 +140,17 @@ class _Cell(Layer):
         self.activation, self.recurrent_activation = _function(activation), _function(recurrent_activation)
         self.dropout, self.recurrent_dropout = float(dropout), float(recurrent_dropout)
         self.__dict__["_of"] = {
-            "kernel": (kernel_initializer, kernel_regularizer),
-            "recurrent_kernel": (recurrent_initializer, recurrent_regularizer),
-            "bias": (bias_initializer, bias_regularizer)}
+            "kernel": (kernel_initializer, kernel_regularizer, kernel_constraint),
+            "recurrent_kernel": (recurrent_initializer, recurrent_regularizer, recurrent_constraint),
+            "bias": (bias_initializer, bias_regularizer, bias_constraint)}
 
     state_size: Any = property(lambda self: self.units)
     output_size = property(lambda self: self.units)
 
     def _weight(self, name: str, shape: tuple, **more: Any) -> Any:
-        initializer, regularizer = self._of[name]
+        initializer, regularizer, constraint = self._of[name]
         return self.add_weight(name, shape, **{"initializer": initializer, "regularizer": regularizers.get(regularizer),
-                                               **more})
+                                               "constraint": constraint, **more})
 
     def _bias_shape(self) -> tuple:
         return (self._gates * self.units,)
@@ -197,16 +202,18 @@ def _plus(x: Any, bias: Any) -> Any:
 
 def _zeros_for(inputs: Any, size: Any, batch_size: Any = None, dtype: Any = None) -> Any:
     """States of zeros, with the batch of inputs [batch, ...], or of the given size."""
-    if isinstance(size, (list, tuple)):
+    if isinstance(size, (list, tuple)) and not isinstance(size, Shape):
         return [_zeros_for(inputs, one, batch_size, dtype) for one in size]
+    sizes = [int(one) for one in size] if isinstance(size, Shape) else [int(size)]
     if inputs is None:
         if batch_size is None or dtype is None:
             raise ValueError(f"get_initial_state needs inputs, or batch_size and dtype: batch_size={batch_size!r}, "
                              f"dtype={dtype!r}")
-        return zeros((batch_size, int(size)), dtype)
+        return zeros((batch_size, *sizes), dtype)
     while len(inputs.shape) > 2:
         inputs = inputs[:, 0]
-    return ops.tile(ops.zeros_like(inputs[:, :1]), [1, int(size)])
+    found = ops.tile(ops.zeros_like(inputs[:, :1]), [1, math.prod(sizes)])
+    return found if len(sizes) == 1 else ops.reshape(found, [-1, *sizes])
 
 
 class SimpleRNNCell(_Cell):
@@ -336,25 +343,49 @@ def _like(node: Any, steps: int | None) -> Any:
     return node.graph.placeholder(None, node.dtype, (shape[0], steps) + shape[2:])
 
 
+class AbstractRNNCell(Layer):
+    """What cells of a program may be made of: call(inputs, states) gives the output and the states after it."""
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        raise NotImplementedError("a cell overrides call(inputs, states)")
+
+    @property
+    def state_size(self) -> Any:
+        raise NotImplementedError("a cell overrides state_size")
+
+    @property
+    def output_size(self) -> Any:
+        raise NotImplementedError("a cell overrides output_size")
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        return _zeros_for(inputs, self.state_size, batch_size, dtype)
+
+
+def _where(kept: Node, new: Node, before: Node) -> Node:
+    """`new` in the rows that a mask [batch, 1] keeps, else `before`."""
+    return ops.where(ops.reshape(kept, [-1] + [1] * (len(new.shape) - 1)), new, before)
+
+
 class RNN(Layer):
-    """A cell along the steps of [batch, steps, features]: the last output, or all of them. The steps are unrolled."""
+    """A cell along the steps of [batch, steps, features]: the last output, or all of them. The steps are unrolled. Inputs
+    that are a tuple reach the cell as one; a list is the input and the states that it begins with."""
 
     _supports_masking = True
 
     def __init__(self, cell: Any, return_sequences: bool = False, return_state: bool = False,
                  go_backwards: bool = False, stateful: bool = False, unroll: bool = False, time_major: bool = False,
                  **named: Any):
-        refuse(stateful=stateful, time_major=time_major)
+        refuse(time_major=time_major)
         super().__init__(**named)
         self.cell = StackedRNNCells(cell) if isinstance(cell, (list, tuple)) else cell
         self.return_sequences, self.return_state = return_sequences, return_state
         self.go_backwards, self.unroll = go_backwards, unroll
-        self.__dict__["stateful"] = stateful
+        self.__dict__.update(stateful=bool(stateful), _kept_states=None)
 
     def __call__(self, inputs: Any, initial_state: Any = None, **named: Any) -> Any:
-        if isinstance(inputs, tuple):
-            raise NotImplementedError(f"{self.name}: a cell of several inputs (a tuple) does not exist yet; concatenate them. "
-                                      "A list is the input and the states that it begins with")
+        if isinstance(inputs, tuple) and isinstance(self.cell, _Cell):
+            raise NotImplementedError(f"{self.name}: its cell takes one input, got {len(inputs)}: concatenate them. A list is the "
+                                      "input and the states that it begins with")
         if isinstance(inputs, list) and initial_state is None:
             inputs, *initial_state = inputs
         if initial_state is not None and len(initial_state):
@@ -368,53 +399,127 @@ class RNN(Layer):
             self.cell.built = True
 
     def call(self, inputs: Any, initial_state: Any = None, mask: Any = None, training: Any = None) -> Any:
-        steps = inputs.shape[1]
+        leaves = _structure.flatten(inputs)
+        steps = leaves[0].shape[1]
         if steps is None:
-            _without_steps(self.name, inputs)
-            result = self.call(_like(inputs, 1), initial_state, None if mask is None else _like(mask, 1), training)
+            _without_steps(self.name, leaves[0])
+            result = self.call(_structure.map_structure(lambda leaf: _like(leaf, 1), inputs), initial_state,
+                               None if mask is None else _like(mask, 1), training)
             first, *states = result if self.return_state else (result,)
-            first = _like(first, None) if self.return_sequences else first
+            first = _structure.map_structure(lambda leaf: _like(leaf, None), first) if self.return_sequences else first
             return (first, *states) if self.return_state else first
-        states = self._states(inputs, initial_state)
+        states = self._states(leaves[0], initial_state)
         factor = None
         if isinstance(self.cell, _Cell):
             first, factor = self.cell._masks(inputs[:, 0], states[0], training)
             if first is not None:
                 inputs = inputs * ops.expand_dims(first, 1)
-            inputs = self.cell.project(inputs)
-        xs, kept = ops.unstack(inputs, steps, 1), None
-        if mask is not None:
-            kept = [ops.expand_dims(one, -1) for one in ops.unstack(mask, steps, 1)]
-        order = range(steps - 1, -1, -1) if self.go_backwards else range(steps)
+            leaves = [self.cell.project(inputs)]
+            inputs = leaves[0]
+        xs = [_structure.pack_as(inputs, list(parts)) for parts in zip(*(ops.unstack(leaf, steps, 1) for leaf in leaves))]
+        kept = None if mask is None else ops.unstack(_structure.flatten(mask)[0], steps, 1)
         outputs: list = []
-        for t in order:
+        for t in range(steps - 1, -1, -1) if self.go_backwards else range(steps):
             if isinstance(self.cell, _Cell):
                 output, after = self.cell.step(xs[t], states, factor)
             else:
                 output, after = _step_of(self.cell, xs[t], states, training)
             if kept is not None:
-                output = ops.where(kept[t], output, outputs[-1] if outputs else ops.zeros_like(output))
+                last = iter(_structure.flatten(outputs[-1] if outputs else _structure.map_structure(ops.zeros_like, output)))
+                output = _structure.map_structure(lambda new: _where(kept[t], new, next(last)), output)
                 before = iter(_structure.flatten(states))
-                after = _structure.map_structure(lambda new: ops.where(kept[t], new, next(before)), after)
+                after = _structure.map_structure(lambda new: _where(kept[t], new, next(before)), after)
             states = after
             outputs.append(output)
-        result = ops.stack(outputs, 1) if self.return_sequences else outputs[-1]
+        if self.stateful:
+            self._keep(states)
+        if self.return_sequences:
+            parts = zip(*(_structure.flatten(output) for output in outputs))
+            result = _structure.pack_as(outputs[0], [ops.stack(list(part), 1) for part in parts])
+        else:
+            result = outputs[-1]
         return (result, *states) if self.return_state else result
 
     def _states(self, inputs: Any, given: Any) -> list:
         if given is not None:
             return list(given) if isinstance(given, (list, tuple)) else [given]
+        if self.stateful and not inputs.graph.is_sketch and getattr(inputs.graph, "world", None) is not None:
+            return self._kept(inputs)
         make = getattr(self.cell, "get_initial_state", None)
         found = _zeros_for(inputs, self.cell.state_size) if make is None or not isinstance(
-            self.cell, (_Cell, StackedRNNCells)) else make(inputs=inputs)
+            self.cell, (_Cell, StackedRNNCells, AbstractRNNCell)) else make(inputs=inputs)
         return found if isinstance(found, list) else [found]
+
+    # --- states that stay ---
+
+    def _kept(self, inputs: Node) -> list:
+        """What the call before has left; zeros at first."""
+        if self._kept_states is None:
+            if inputs.shape[0] is None:
+                raise ValueError("If a RNN is stateful, it needs to know its batch size. Specify the batch size of your input "
+                                 "tensors: \n- If using a Sequential model, specify the batch size by passing a "
+                                 "`batch_input_shape` argument to your first layer.\n- If using the functional API, specify "
+                                 "the batch size by passing a `batch_shape` argument to your Input layer.")
+            sizes = self.cell.state_size
+            sizes = sizes if isinstance(sizes, list) else [sizes]
+            batch = int(inputs.shape[0])
+
+            def made(size: Any) -> Any:
+                if isinstance(size, (list, tuple)) and not isinstance(size, Shape):
+                    return [made(one) for one in size]
+                shape = [int(one) for one in size] if isinstance(size, Shape) else [int(size)]
+                return Variable(np.zeros((batch, *shape), np.float32), trainable=False, name=f"{self.name}_state")
+
+            self.__dict__["_kept_states"] = [made(size) for size in sizes]
+        return _structure.map_structure(lambda variable: variable._as_node(inputs.graph), self._kept_states)
+
+    def _keep(self, states: list) -> None:
+        for variable, value in zip(_structure.flatten(self._kept_states or []), _structure.flatten(states)):
+            if variable.graph is value.graph:
+                variable.assign(value)
+
+    @property
+    def states(self) -> list:
+        """The variables that keep the states of a stateful layer; None for each before the first call."""
+        if self._kept_states is not None:
+            return list(self._kept_states)
+        sizes = self.cell.state_size
+        return [None] * (len(sizes) if isinstance(sizes, (list, tuple)) and not isinstance(sizes, Shape) else 1)
+
+    def reset_states(self, states: Any = None) -> None:
+        """Sets the states of a stateful layer, to zeros or to arrays."""
+        if not self.stateful:
+            raise AttributeError("Layer must be stateful.")
+        variables = _structure.flatten(self._kept_states or [])
+        values = [np.zeros(tuple(v.shape), np.float32) for v in variables] if states is None else _structure.flatten(states)
+        if len(values) != len(variables):
+            raise ValueError(f"Layer {self.name} expects {len(variables)} states, but it received {len(values)} state values.")
+        for variable, value in zip(variables, values):
+            if tuple(np.shape(value)) != tuple(variable.shape):
+                raise ValueError(f"State for layer {self.name} is incompatible: expected shape={tuple(variable.shape)}, found "
+                                 f"shape={tuple(np.shape(value))}")
+            variable.assign(value)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         kept = mask if self.return_sequences else None
         return [kept] + [None] * len(_structure.flatten(self.cell.state_size)) if self.return_state else kept
 
-    def reset_states(self, states: Any = None) -> None:
-        raise AttributeError("Layer must be stateful.")
+    def get_config(self) -> dict:
+        """What the layer was made with, as plain values; a layer of a cell has the cell's arguments as its own."""
+        if type(self) is RNN or not isinstance(self.cell, _Cell):
+            return super().get_config()
+        from .._serial import argument, recorded
+        config = {**Layer.get_config(self), "return_sequences": self.return_sequences, "return_state": self.return_state,
+                  "go_backwards": self.go_backwards, "stateful": self.stateful, "unroll": self.unroll, "time_major": False}
+        made = recorded(self.cell, _Cell)
+        made.update(recorded(self.cell, type(self.cell)))
+        config.update((key, argument(key, value)) for key, value in made.items()
+                      if key not in ("name", "trainable", "dtype"))
+        more = {} if isinstance(self.cell, SimpleRNNCell) else {"implementation": 2}
+        config.pop("implementation", None)
+        if isinstance(self.cell, SimpleRNNCell):
+            del config["recurrent_activation"]
+        return {**config, **more, "activity_regularizer": config.get("activity_regularizer")}
 
     units = property(lambda self: self.cell.units)
 
@@ -496,6 +601,10 @@ class Bidirectional(Layer):
             z = reverse.over_nodes(z, [1])
         merged = self._merged(y, z)
         return (*(merged if isinstance(merged, tuple) else (merged,)), *states, *more) if self.return_state else merged
+
+    def get_config(self) -> dict:
+        return {key: value for key, value in super().get_config().items()
+                if value is not None or key not in ("backward_layer", "weights")}
 
     def _merged(self, y: Any, z: Any) -> Any:
         if self.merge_mode == "concat":

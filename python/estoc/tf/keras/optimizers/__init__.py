@@ -36,6 +36,10 @@ from ..._world import new_variables as _new_variables
 from ..._world import replica_context as _replica_context
 from .._layer import unique_name as _unique_name
 from .._recorded import Recorded as _Recorded
+from .._serial import by_module as _by_module
+from .._serial import made_of as _made_of
+from .._serial import recorded as _recorded_arguments
+from .._serial import serialize as _serialized
 from . import legacy, schedules  # noqa: F401
 
 
@@ -423,7 +427,21 @@ class Optimizer(_Recorded):
         return operation if bound.current is None else _ops.group([operation, bound.current._handle.assign(rate)])
 
     def get_config(self) -> dict:
-        return {"name": self.name, "learning_rate": self._rate}
+        """What the optimizer was made with, as plain values, with the learning rate of now."""
+        config = {"name": self.name, "weight_decay": self.weight_decay, "clipnorm": self.clipnorm,
+                  "global_clipnorm": self.global_clipnorm, "clipvalue": self.clipvalue, "use_ema": self.use_ema,
+                  "ema_momentum": self.ema_momentum, "ema_overwrite_frequency": self.ema_overwrite_frequency,
+                  "jit_compile": False, "is_legacy_optimizer": False, "learning_rate": self._rate_as_plain()}
+        if type(self).__module__.startswith("estoc."):
+            config.update((key, value) for key, value in _recorded_arguments(self, type(self)).items() if key not in config)
+        return config
+
+    _said_besides = ("is_legacy_optimizer",)
+
+    def _rate_as_plain(self) -> _Any:
+        if isinstance(self._rate, schedules.LearningRateSchedule):
+            return _serialized(self._rate)
+        return float(_np.float32(self._rate if not self._bound else self._first().rate.numpy()))
 
     def __repr__(self) -> str:
         return f"<estoc.tf.keras.optimizers.{type(self).__name__}>"
@@ -580,6 +598,7 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
 
 def get(identifier: _Any) -> Optimizer:
     """The optimizer of a name, or the object itself."""
+    identifier = _made_of(identifier)
     if isinstance(identifier, Optimizer):
         return identifier
     if isinstance(identifier, _own.Optimizer):
@@ -591,6 +610,7 @@ def get(identifier: _Any) -> Optimizer:
     raise ValueError(f"Could not interpret optimizer identifier: {identifier}")
 
 
+serialize, deserialize = _by_module("optimizers")
 __getattr__ = _module_getattr(__name__, {
     "Adafactor": "tf.keras.optimizers.Adam and the others of this module",
     "experimental": "tf.keras.optimizers, which are those of Keras 2.15"})

@@ -14,6 +14,8 @@ from ..._absent import module_getattr as _module_getattr
 from ..._tape import GradientTape as _GradientTape
 from ..._tape import IndexedSlices as _IndexedSlices
 from .._recorded import Recorded as _Recorded
+from .._serial import recorded as _recorded_arguments
+from .._serial import serialize as _serialized
 from . import schedules as _schedules
 
 
@@ -33,6 +35,13 @@ class Optimizer(_Recorded, _optimizers.Optimizer):
         if named:
             raise TypeError(f"{name} got an unexpected keyword argument {next(iter(named))!r}")
         self._loop: _Any = None
+
+    def get_config(self) -> dict:
+        """What the optimizer was made with, as plain values."""
+        made = _recorded_arguments(self, type(self))
+        rate = made.pop("learning_rate", self.learning_rate)
+        return {"name": self.name, "learning_rate": _serialized(rate), "decay": made.pop("decay", 0.0),
+                **{key: value for key, value in made.items() if key != "name"}}
 
     def _c(self, keep: _Keep) -> _Any:
         clip = self._clipping

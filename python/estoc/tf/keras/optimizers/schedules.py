@@ -15,6 +15,7 @@ from ..._absent import module_getattr as _module_getattr
 from ..._eager import dispatch as _dispatch
 from ..._eager import unwrap as _unwrap
 from .._recorded import Recorded as _Recorded
+from .._serial import by_module as _by_module
 
 
 class LearningRateSchedule(_Recorded):
@@ -119,4 +120,5 @@ class PiecewiseConstantDecay(_Native):
                          {"boundaries": list(boundaries), "values": list(values)})
 
 
+serialize, deserialize = _by_module("optimizers.schedules")
 __getattr__ = _module_getattr(__name__)

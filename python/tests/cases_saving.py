@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of keras_cases.py: objects as plain values and back, and models that are made again."""
+import os
+import tempfile
+
+import numpy as np
+
+from keras_cases import case
+
+
+def described(tf):
+    keras = tf.keras
+    layers = keras.layers
+    return [
+        layers.Dense(3, activation="relu", input_shape=(4,)), layers.LSTM(2, recurrent_constraint="non_neg"),
+        layers.GRU(2, reset_after=False, stateful=True), layers.SimpleRNN(3, kernel_regularizer="l2"),
+        layers.Conv2D(2, 3, strides=2, kernel_initializer=keras.initializers.HeNormal()), layers.Dropout(0.5),
+        layers.Embedding(3, 4), layers.Activation("tanh"), layers.Flatten(), layers.Rescaling(0.5),
+        layers.Bidirectional(layers.GRU(2)), layers.InputLayer((3,), name="first"), layers.UpSampling2D(),
+        layers.Softmax(axis=1), layers.ELU(), layers.GaussianNoise(0.1),
+        keras.losses.BinaryCrossentropy(from_logits=True), keras.losses.MeanSquaredError(), keras.losses.Huber(0.5),
+        keras.metrics.AUC(), keras.metrics.Mean("m"), keras.metrics.SparseCategoricalAccuracy(),
+        keras.optimizers.Adam(0.25), keras.optimizers.legacy.SGD(),
+        keras.regularizers.L1(0.005), keras.regularizers.L2(0.1), keras.regularizers.L1L2(0.1, 0.2),
+        keras.initializers.HeNormal(), keras.initializers.Constant(2), keras.initializers.RandomUniform(-1, 1),
+        keras.constraints.MaxNorm(1), keras.constraints.NonNeg(), keras.mixed_precision.Policy("mixed_bfloat16")]
+
+
+@case
+def objects_as_plain_values(tf):
+    saving, found = tf.keras.saving, []
+    for value in described(tf):
+        config = saving.serialize_keras_object(value)
+        config["config"].pop("fn", None)  # in TensorFlow it depends on what was saved before
+        again = saving.serialize_keras_object(saving.deserialize_keras_object(config))
+        again["config"].pop("fn", None)
+        found.append([config, again == config])
+    schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+    adam = saving.deserialize_keras_object(saving.serialize_keras_object(tf.keras.optimizers.Adam(schedule)))
+    found.append([type(adam).__name__, float(adam.learning_rate)])
+    built = tf.keras.layers.Dense(3)
+    built(np.ones((2, 4), np.float32))
+    config = saving.serialize_keras_object(built)
+    found.append([config["build_config"], [list(w.shape) for w in saving.deserialize_keras_object(config).weights]])
+    found.append(saving.serialize_keras_object([1, (2, 3), {"a": None}, tf.float32, tf.nn.relu, np.float32(2)]))
+    return found
+
+
+@case
+def objects_by_their_modules(tf):
+    keras, found = tf.keras, []
+    for module, value in ((keras.losses, keras.losses.Huber()), (keras.metrics, keras.metrics.MeanAbsoluteError()),
+                          (keras.layers, keras.layers.Dense(2)), (keras.initializers, keras.initializers.GlorotNormal(3)),
+                          (keras.regularizers, keras.regularizers.L1()), (keras.constraints, keras.constraints.UnitNorm()),
+                          (keras.optimizers.schedules, keras.optimizers.schedules.CosineDecay(0.1, 5))):
+        config = module.serialize(value)
+        made = module.deserialize(config)
+        found.append([config["class_name"], sorted(config), type(made) is type(value)])
+    adagrad = keras.optimizers.deserialize(keras.optimizers.serialize(keras.optimizers.Adagrad(0.5)))
+    found.append([type(adagrad).__name__, float(adagrad.learning_rate)])
+    found += [keras.losses.serialize(keras.losses.mse), keras.activations.serialize(keras.activations.relu),
+              keras.initializers.get(keras.initializers.serialize(keras.initializers.Constant(3.0)))((2,)),
+              type(keras.losses.deserialize("mse")).__name__ != "str", type(keras.metrics.deserialize("mae")).__name__ != "str",
+              type(keras.optimizers.deserialize({"class_name": "SGD", "config": {"learning_rate": 0.5}})).__name__]
+    dense = keras.layers.Dense.from_config(keras.layers.Dense(
+        2, kernel_initializer=keras.initializers.Constant(2.0), kernel_regularizer="l2", activation="tanh").get_config())
+    dense(np.ones((1, 3), np.float32))
+    return found + [dense(np.ones((1, 3), np.float32) * 0.1), dense.losses, dense.get_config()]
+
+
+def of_your_own(tf):
+    keras = tf.keras
+
+    @keras.saving.register_keras_serializable(package="cases", name="Scale")
+    class Scaled(keras.layers.Layer):
+        def __init__(self, factor, inner=None, **named):
+            super().__init__(**named)
+            self.factor, self.inner = factor, inner
+
+        def call(self, x):
+            x = x * self.factor
+            return x if self.inner is None else self.inner(x)
+
+        def get_config(self):
+            inner = keras.saving.serialize_keras_object(self.inner)
+            return {**super().get_config(), "factor": self.factor, "inner": inner}
+
+        @classmethod
+        def from_config(cls, config):
+            config["inner"] = keras.saving.deserialize_keras_object(config["inner"])
+            return cls(**config)
+
+    @keras.saving.register_keras_serializable("cases")
+    def squared(x):
+        return x**2
+
+    class Plain(keras.layers.Layer):
+        def __init__(self, factor, name=None):
+            super().__init__(name=name)
+            self.factor = factor
+
+        def call(self, x):
+            return x * self.factor
+
+    class Opaque(keras.layers.Layer):
+        def __init__(self, thing):
+            super().__init__()
+
+    return Scaled, squared, Plain, Opaque
+
+
+@case
+def objects_of_your_own(tf):
+    keras = tf.keras
+    saving, x = keras.saving, np.ones((2, 3), np.float32)
+    scaled, squared, plain, opaque = of_your_own(tf)
+    layer = scaled(2.0, scaled(3.0, name="inner"), name="outer")
+    config = saving.serialize_keras_object(layer)
+    found = {"config": {key: value for key, value in config.items() if key != "module"}["registered_name"],
+             "names": [config["class_name"], config["config"]["inner"]["registered_name"]],
+             "again": saving.deserialize_keras_object(config)(x), "function": saving.serialize_keras_object(squared),
+             "back": saving.deserialize_keras_object(saving.serialize_keras_object(squared))(3.0)}
+    found["registered"] = [saving.get_registered_name(scaled), saving.get_registered_object("cases>squared") is squared,
+                           "cases>Scale" in saving.get_custom_objects(), saving.get_registered_object("none")]
+    found["plain"] = plain(2.5, name="p").get_config()
+    try:
+        opaque(object()).get_config()
+    except NotImplementedError as error:
+        found["opaque"] = " ".join(str(error).split())[:60]
+    with saving.custom_object_scope({"Plain": plain, "other": squared}):
+        made = keras.layers.deserialize({"class_name": "Plain", "config": {"factor": 2.0, "name": "q"}})
+        dense = keras.layers.Dense(2, activation="other", kernel_initializer="ones")
+    found["scope"] = [made(x), made.name, dense(x)]
+    found["direct"] = keras.layers.deserialize({"class_name": "Plain", "config": {"factor": 4.0}},
+                                               custom_objects={"Plain": plain})(x)
+    keras.utils.get_custom_objects()["mine"] = squared
+    found["global"] = keras.layers.Dense(2, activation="mine", kernel_initializer="ones")(x)
+    del keras.utils.get_custom_objects()["mine"]
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(1, activation=squared, kernel_initializer="ones")(layer(inputs)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        model.save(path)
+        found["file"] = keras.models.load_model(path)(x)
+    found["clone"] = [type(item).__name__ for item in keras.models.clone_model(model).layers]
+    try:
+        saving.deserialize_keras_object({"class_name": "Nobody", "config": {}, "module": None, "registered_name": None})
+    except TypeError as error:
+        found["unknown"] = type(error).__name__
+    return found
