@@ -24,6 +24,7 @@
 #ifndef ESTOC_SAVED_MODEL_H
 #define ESTOC_SAVED_MODEL_H
 
+#include "estoc/graph.h"
 #include "estoc/tensor.h"
 
 #ifdef __cplusplus
@@ -81,6 +82,16 @@ typedef struct est_saved_signature {
  * is no signature i. */
 EST_API int                        est_saved_model_signatures(const est_saved_model *model);
 EST_API const est_saved_signature *est_saved_model_signature(const est_saved_model *model, int i);
+
+/* Builds the operations of a signature in another graph, which differentiates and trains them as its own: over inputs
+ * in the order of the signature, and over handles of variables of that graph, by the names that they have in the files.
+ * The outputs go to outputs[n_outputs]; *writes (NULL: not wanted) are the operations that change variables, without
+ * which no output that needs them is computed, borrowed until the graph is freed. Operations that a signature orders
+ * stay in order. EST_INVALID_ARGUMENT: another number or type of inputs, or a variable is missing.
+ * EST_UNIMPLEMENTED: it has tables. Errors poison the graph. */
+EST_API EST_MUST_CHECK est_status est_saved_model_call(const est_saved_model *model, const char *signature,
+                                                       est_graph *graph, est_nodes inputs, est_named_nodes variables,
+                                                       est_node *outputs, est_nodes *writes);
 
 #ifdef __cplusplus
 }

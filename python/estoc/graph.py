@@ -65,6 +65,8 @@ class Graph:
     is_sketch = False
     only_shapes = False  # nobody runs what is built now: a loop over an unknown number of steps may have one
     has_guesses = False  # such a loop is in it
+    #: of a graph that is written to a file: what changes variables in the function that is traced, by their names
+    writes: "dict[str, list[Node]] | None" = None
 
     def __init__(self, seed: int = 0, _borrowed: Any = None):
         self._after: list[Node] = []

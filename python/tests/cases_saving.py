@@ -148,3 +148,93 @@ def objects_of_your_own(tf):
     except TypeError as error:
         found["unknown"] = type(error).__name__
     return found
+
+
+def counting(tf):
+    class Counting(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.v = tf.Variable(1.0)
+            self.unused = tf.Variable([1, 2], trainable=False)
+            self.parts = {"a": [tf.Variable([3.0]), tf.Variable([4.0])]}
+
+        @tf.function
+        def __call__(self, x):
+            return x * self.v
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+        def mutate(self, value):
+            self.v.assign(value)
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.float32)])
+        def count(self, by, x):
+            self.v.assign_add(by)
+            before = self.v * 2.0
+            self.v.assign_add(by)
+            self.parts["a"][0].assign_sub([0.5])
+            return {"before": before, "after": self.v + x}
+
+    return Counting()
+
+
+@case
+def functions_that_change_variables(tf):
+    module = counting(tf)
+    module(tf.constant(0.0))
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder)
+        loaded = tf.saved_model.load(folder)
+        found = {"call": [loaded(tf.constant(3.0)), loaded.mutate(tf.constant(2.0)), loaded(tf.constant(3.0)), loaded.v,
+                          loaded.count(tf.constant(1.0), tf.constant([1.0, 2.0])), loaded.v, module.v],
+                 "parts": [loaded.unused, loaded.unused.trainable, loaded.parts["a"][0] if isinstance(
+                     loaded.parts, dict) else vars(loaded.parts)["a"][0]]}
+        optimizer = tf.keras.optimizers.SGD(0.05)
+
+        def step():
+            with tf.GradientTape() as tape:
+                loss = (10.0 - loaded(tf.constant(2.0))) ** 2
+            variables = tape.watched_variables()
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            return [loss, len(variables)]
+
+        found["trained"] = [step(), step(), loaded.v]
+        x = tf.Variable(3.0)
+        with tf.GradientTape() as tape:
+            y = loaded(x * x)
+        found["through"] = [tape.gradient(y, [x, loaded.v]), len(loaded.signatures)]
+
+        @tf.function
+        def twice(x):
+            loaded.mutate(x)
+            first = loaded(x)
+            loaded.mutate(x + 1.0)
+            return first, loaded(x)
+
+        found["in a function"] = [twice(tf.constant(5.0)), twice(tf.constant(2.0)), loaded.v]
+        again = tf.saved_model.load(folder)
+        found["again"] = again.v
+        try:
+            loaded(tf.constant([1.0, 2.0]))
+        except ValueError as error:
+            found["unknown"] = str(error)[:35]
+    return found
+
+
+@case
+def signatures_of_models(tf):
+    keras, x = tf.keras, np.ones((2, 3), np.float32)
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2, kernel_initializer="ones")(inputs))
+    model.compile("sgd", "mse")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
+    def doubled(x):
+        return {"twice": model(x) * 2.0}
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "signed")
+        model.save(path, signatures={"doubled": doubled, "serving_default": doubled.get_concrete_function()})
+        loaded = tf.saved_model.load(path)
+        again = keras.models.load_model(path)
+        return [sorted(loaded.signatures), loaded.signatures["doubled"](tf.constant(x)), again(x), again.evaluate(
+            x, np.zeros((2, 2)), verbose=0)]

@@ -82,13 +82,30 @@ def test_what_cannot_be_saved(tmp_path):
     with pytest.raises(NotImplementedError, match="no function to write"):
         tf.saved_model.save(counter, tmp_path / "c")
     counter.step(tf.constant(1.0))
-    with pytest.raises(NotImplementedError, match="step cannot be written"):
-        tf.saved_model.save(counter, tmp_path / "c")
     with pytest.raises(ValueError, match="input_signature"):
         tf.saved_model.save(counter, tmp_path / "c", signatures=counter.step)
     with pytest.raises(ValueError, match="Expected a TensorFlow function"):
         tf.saved_model.save(counter, tmp_path / "c", signatures=print)
     assert not os.path.exists(tmp_path / "c")
+
+
+def test_gradients_of_your_own_are_in_no_file(tmp_path):
+    class Clipped(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec(None)])
+        def call(self, x):
+            @tf.custom_gradient
+            def clip(y):
+                return y * 1.0, lambda dy: tf.clip_by_norm(dy, 0.5)
+
+            return clip(x) * 2.0
+
+    tf.saved_model.save(Clipped(), tmp_path / "c", options=tf.saved_model.SaveOptions(experimental_custom_gradients=True))
+    loaded, v = tf.saved_model.load(tmp_path / "c"), tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = loaded.call(v * v)
+    assert y.numpy() == 18
+    with pytest.raises(NotImplementedError, match="gradients of its own"):
+        tape.gradient(y, v)
 
 
 def test_signature_in_replicas(tmp_path):

@@ -388,6 +388,15 @@ static bool waits_for(const est_node_def *def, int32_t from)
     return false;
 }
 
+/* Whether an earlier run has given the node that control edge. */
+static bool is_ordered(const est_graph_def_node *node, const char *from)
+{
+    for (int i = 0; i < node->inputs.n; i++) {
+        if (node->inputs.items[i][0] == '^' && strcmp(node->inputs.items[i] + 1, from) == 0) return true;
+    }
+    return false;
+}
+
 /* Adds the control edges that keep operations on a variable in order in a run of all `nodes`. Users of a value that was
  * read need none: TensorFlow copies a variable that is written while such a value is in use. */
 static est_status add_order(builder *b, est_node *nodes, int n)
@@ -400,10 +409,24 @@ static est_status add_order(builder *b, est_node *nodes, int n)
         const est_node_def *to   = est_graph_node(b->graph, order.edge_to[i]);
 
         if (waits_for(to, from->id) || !takes_variable(b, from)) continue;
+        if (is_ordered(b->def->nodes[to->id], from->name)) continue;
         status = add_input(b, b->def->nodes[to->id], from->name, -1);
     }
     est_order_clear(&order);
     return status;
+}
+
+/* Signatures are run by themselves: what one writes is in no order with what another one does. */
+static est_status add_orders(builder *b, const est_export_model *e, est_node *nodes, int n)
+{
+    if (e->model->mode == EST_TRAIN) return add_order(b, nodes, n); /* a step computes all of them */
+    for (int k = 0; k < e->n_signatures; k++) {
+        int size = e->signatures[k].feeds->n_inputs + e->signatures[k].n_outputs;
+
+        EST_TRY(add_order(b, nodes, size));
+        nodes += size;
+    }
+    return EST_OK;
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
@@ -474,7 +497,7 @@ static est_status build(builder *b, const est_export_model *e, est_node *nodes, 
     if (e->model->mode == EST_TRAIN) {
         EST_TRY(est_meta_graph_def_add_node(b->meta, "saved_model_train_op", est_node_name(*next++)));
     }
-    EST_TRY(add_order(b, nodes, (int)(next - nodes)));
+    EST_TRY(add_orders(b, e, nodes, (int)(next - nodes)));
     if (e->init.graph == NULL) return EST_OK;
     return est_meta_graph_def_add_node(b->meta, "saved_model_main_op", est_node_name(*next));
 }

@@ -94,6 +94,71 @@ TEST(two_signatures)
     est_saved_model_free(model);
 }
 
+/* Writes two signatures of one variable v = 2: "next" adds `by` and gives v, "times" gives v x. */
+static void write_counter(const char *path)
+{
+    nn_test  t    = nn_begin(1);
+    est_node v    = est_variable(t.graph, "v", EST_F32, EST_SHAPE_SCALAR);
+    est_node by   = est_placeholder(t.graph, "by", EST_F32, EST_SHAPE_SCALAR);
+    est_node x    = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1));
+    est_node add  = est_assign_add(v, by);
+    est_node next = est_after(est_identity(est_after(est_read_variable(v), add)), add);
+
+    est_variable_initializer(v, est_scalar(t.graph, EST_F32, 2));
+    est_node times = est_mul(x, est_read_variable(v));
+    nn_ready(&t);
+    assert_ok(est_export_graph(
+        t.session,
+        EST_GRAPH_SIGNATURES({ "next", EST_NAMED_NODES({ "by", by }), EST_NAMED_NODES({ "v", next }) },
+                             { "times", EST_NAMED_NODES({ "x", x }), EST_NAMED_NODES({ "y", times }) }),
+        path));
+    nn_end(&t);
+}
+
+TEST(signatures_are_called_over_variables_of_another_graph)
+{
+    est_saved_model *model = NULL;
+    nn_test          t     = nn_begin(1);
+    est_node         mine  = est_variable(t.graph, "mine", EST_F32, EST_SHAPE_SCALAR), next, y;
+    est_node         x     = nn_const(t.graph, EST_SHAPE(2), NN_VALUES(1, 10));
+    est_nodes        writes;
+    est_gradient     g;
+    double           got[2];
+
+    write_counter(at("counter"));
+    assert_ok(est_saved_model_load(at("counter"), NULL, &model));
+    est_variable_initializer(mine, est_scalar(t.graph, EST_F32, 5));
+    assert_ok(est_saved_model_call(model, "times", t.graph, EST_NODES(x), EST_NAMED_NODES({ "v", mine }), &y, &writes));
+    assert_int_equal(writes.n, 0);
+    assert_ok(est_saved_model_call(model, "next", t.graph, EST_NODES(est_scalar(t.graph, EST_F32, 3)),
+                                   EST_NAMED_NODES({ "v", mine }), &next, &writes));
+    assert_int_equal(writes.n, 1);
+    est_gradients(est_sum(y), EST_NODES(mine), &g); /* as of any other operations */
+    nn_ready(&t);
+    assert_int_equal(nn_fetch(&t, y, got, 2), 2);
+    assert_near(got[1], 50, 1e-6);
+    assert_int_equal(nn_fetch(&t, g.values, got, 2), 1);
+    assert_near(got[0], 11, 1e-6);
+    assert_int_equal(nn_fetch(&t, next, got, 2), 1); /* none of it needs what "times" needs */
+    assert_near(got[0], 8, 1e-6);
+    assert_int_equal(nn_fetch(&t, next, got, 2), 1);
+    assert_near(got[0], 11, 1e-6);
+    nn_end(&t);
+
+    t = nn_begin(1);
+    assert_int_equal(est_saved_model_call(model, "times", t.graph,
+                                          EST_NODES(nn_const(t.graph, EST_SHAPE(1), NN_VALUES(1))),
+                                          (est_named_nodes){ 0 }, &y, NULL),
+                     EST_INVALID_ARGUMENT);
+    assert_non_null(strstr(est_error_message(), "no variable was given for 'v'"));
+    nn_end(&t);
+    t = nn_begin(1);
+    assert_int_equal(est_saved_model_call(model, "times", t.graph, (est_nodes){ 0 }, (est_named_nodes){ 0 }, &y, NULL),
+                     EST_INVALID_ARGUMENT);
+    nn_end(&t);
+    est_saved_model_free(model);
+}
+
 static void refused(est_session *session, est_graph_signatures signatures, const char *text)
 {
     assert_int_equal(est_export_graph(session, signatures, at("no")), EST_INVALID_ARGUMENT);

@@ -557,7 +557,10 @@ class Variable(metaclass=_Made):
             if self._world is not None and getattr(graph, "world", None) is not None:
                 raise OtherWorld(self._world)
             if getattr(graph, "twins", None) is not None:
-                return Node(graph, lib.est_read_variable(self.twin(graph)._handle._c))
+                read = Node(graph, lib.est_read_variable(self.twin(graph)._handle._c))
+                for write in (graph.writes or {}).get(self._name, ()):
+                    lib.est_after(read._c, write._c)
+                return read
             raise NotImplementedError(f"{self.name} belongs to another graph; functions of Dataset.map and model_fn "
                                       "cannot read variables of the program")
         here()
@@ -648,6 +651,9 @@ class Variable(metaclass=_Made):
         from ._eager import unwrap
         trace = current_trace()
         if trace is None and self._world is not None:
+            graph = default_graph()
+            if graph is not None and graph.writes is not None:
+                return self._write_to_file(graph, function, value)
             return self._write_now(function, value)
         graph = trace.graph if trace is not None else self.graph
         if graph is not self.graph:
@@ -666,6 +672,19 @@ class Variable(metaclass=_Made):
         if trace is not None:
             trace.add_write([self._name], operation)
         return self if trace is not None else operation
+
+    def _write_to_file(self, graph: Graph, function: str, value: Any) -> "Variable":
+        """A write in a graph of functions that are saved."""
+        from ..graph import as_node
+        from ._eager import unwrap
+        node = as_node(unwrap(value), graph, self._dtype)
+        before = graph.writes.setdefault(self._name, [])
+        operation = Node(graph, getattr(lib, function)(self.twin(graph)._handle._c, node._c))
+        for write in before:
+            lib.est_after(operation._c, write._c)
+        graph.check()
+        before.append(operation)
+        return self
 
     def _replica_write(self, function: str, node: Node) -> Node | None:
         """In a replica: aggregates what all replicas write, by the variable's aggregation."""

@@ -22,13 +22,14 @@ from .._tensor import to_tensor as _to_tensor
 from ..data import TensorSpec as _TensorSpec
 from ..graph import Graph as _Graph
 from ..graph import Node as _Node
-from . import _structure
+from . import _loaded, _structure
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
 from ._ragged import RaggedTensor as _RaggedTensor
 from ._function import ConcreteFunction as _ConcreteFunction
 from ._function import Function as _Traced
+from ._module import Module as _Module
 
 SERVING = "serve"
 TRAINING = "train"
@@ -72,7 +73,9 @@ def _as_concrete(name: str, function: _Any) -> _ConcreteFunction:
 
 def _signatures_of(obj: _Any, given: _Any) -> dict[str, _ConcreteFunction]:
     if given is None:
-        single = [function for function in _functions_of(obj).values() if function.input_signature is not None]
+        single = [function for function in _functions_of(obj).values() if function.input_signature is not None and
+                  any(isinstance(leaf, _Node) for leaf in _structure.flatten(
+                      function.get_concrete_function().structured_outputs))]
         given = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: single[0]} if len(single) == 1 else {}
     elif not isinstance(given, dict):
         given = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: given}
@@ -120,6 +123,8 @@ class _Export:
         self.root = root
         self.graph = _Graph()
         self.graph.twins, self.graph.twin_of = {}, {}
+        self.graph.writes = {}
+        self.told: dict[str, list] = {}  # function -> what functions.json has of its traces
         self.keep = _Keep()
         self.signatures: list = []
 
@@ -135,6 +140,8 @@ class _Export:
             nodes.append(self.graph.placeholder(None, spec.dtype, spec.shape))
             return nodes[-1]
 
+        self.graph.writes.clear()
+        updates, own = _updates_of(self.graph), len(self.graph.keep)
         with self.graph.as_default():
             positional, named = _structure.map_structure(placeholder, concrete.arguments)
             try:
@@ -142,14 +149,38 @@ class _Export:
             except Exception as why:
                 _lib.est_graph_recover(self.graph._c)
                 raise NotImplementedError(f"{concrete.name} cannot be written as a SavedModel: {why}") from why
-            outputs = {key: _as_node(value, self.graph) for key, value in _named_results(
-                _structure.map_structure(lambda leaf: _as_node(leaf, self.graph), result)).items()}
+            nodes_of = _structure.map_structure(lambda leaf: _as_node(leaf, self.graph), () if result is None else result)
+            outputs = {key: _as_node(value, self.graph) for key, value in _named_results(nodes_of).items()}
         self.graph.check()
-        if not outputs:
+        writes = [node for several in self.graph.writes.values() for node in several]
+        writes += [_Node(self.graph, _lib.est_update_ops(self.graph._c).data[i])
+                   for i in range(updates, _updates_of(self.graph))]
+        if not outputs and not writes:
             raise ValueError(f"{concrete.name} returns nothing; a signature has outputs")
+        outputs = self._after(writes, outputs or {_loaded.WRITES: self.graph.constant(True)}) if writes else outputs
+        if name.startswith(_FUNCTION):
+            self.told.setdefault(name.split("/")[1], []).append(
+                {"own_gradients": any(_has_own_gradient(item) for item in self.graph.keep[own:])})
         self.signatures.append({
             "name": self.keep.string(name), "inputs": self._named(dict(zip(names, nodes))),
             "outputs": self._named(outputs)})
+
+    def _after(self, writes: list, outputs: dict) -> dict:
+        """Outputs that are computed after what changes variables."""
+        found = {}
+        for key, node in outputs.items():
+            found[key] = _Node(self.graph, _lib.est_identity(node._c))
+            for write in writes:
+                _lib.est_after(found[key]._c, write._c)
+        self.graph.check()
+        return found
+
+    def tell(self, path: str) -> None:
+        """Writes what load makes the object again from."""
+        ways = {id(variable): way for way, variable in _loaded.variables_of(self.root)}
+        _loaded.write(path, [
+            {"node": twin._name, "name": variable.name.split(":")[0], "path": ways.get(id(variable), []),
+             "trainable": bool(variable.trainable)} for twin, variable in self._pairs()], self.told)
 
     def _named(self, nodes: dict[str, _Node]) -> _Any:
         return self.keep.span("est_named_nodes", "est_named_node", [
@@ -171,6 +202,15 @@ class _Export:
         for layer in _layers_with(self.graph):
             found += list(zip(layer._in_graphs[self.graph], layer._in_graphs.get(layer._world_now().graph, ())))
         return found
+
+
+def _updates_of(graph: _Graph) -> int:
+    return _lib.est_update_ops(graph._c).n
+
+
+def _has_own_gradient(kept: _Any) -> bool:
+    from ._custom_gradient import _InGraph
+    return isinstance(getattr(kept, "value", None), _InGraph)
 
 
 def _layers_with(graph: _Graph) -> list:
@@ -198,6 +238,11 @@ def save(obj: _Any, export_dir: _Any, signatures: _Any = None, options: _Any = N
     if not hasattr(obj, "__dict__"):
         raise ValueError(f"Expected an object of type `Trackable`, such as `tf.Module` or a subclass of the `Trackable` "
                          f"class, for export. Got {obj} with type {type(obj)}.")
+    _write(obj, path, signatures)
+
+
+def _write(obj: _Any, path: str, signatures: _Any) -> dict[int, str]:
+    """Writes the functions and signatures of an object; gives the names in the files of its variables, by their id."""
     export = _Export(obj)
     for name, concrete in _signatures_of(obj, signatures).items():
         export.add(name, concrete)
@@ -207,7 +252,12 @@ def save(obj: _Any, export_dir: _Any, signatures: _Any = None, options: _Any = N
     if not export.signatures:
         raise NotImplementedError("there is no function to write: call a tf.function of the object once, give it an "
                                   "input_signature, or name signatures; variables alone are a tf.train.Checkpoint")
+    for _, variable in _loaded.variables_of(obj):  # also those that no function reads
+        if not any(variable is known for _, known in export._pairs()):
+            variable.twin(export.graph)
     export.write(path)
+    export.tell(path)
+    return {id(variable): twin._name for twin, variable in export._pairs()}
 
 
 # --- loading ----------------------------------------------------------------------------------------------------------
@@ -278,58 +328,31 @@ class _Signatures(dict):
         return [self[name] for name in self]
 
 
-class _Restored:
-    """A function of a saved object: the trace whose arguments these are runs."""
-
-    def __init__(self, name: str, functions: list[_Function]):
-        self.__name__, self._functions = name, functions
-
-    def __call__(self, *arguments: _Any, **named: _Any) -> _Any:
-        given = [_as_array(_unwrap(leaf)) for leaf in _structure.flatten(arguments)]
-        if any(isinstance(leaf, _Node) for leaf in _structure.flatten((arguments, named))):
-            raise NotImplementedError(f"{self.__name__} of a SavedModel runs by itself and is no part of a tf.function")
-        for function in self._functions:
-            specs = dict(function._predictor.inputs)
-            order = sorted(specs, key=lambda name: int(name[3:name.index("_")]))
-            full = {name[name.index("_") + 1:]: name for name in order}
-            values = dict(zip(order, given))
-            values.update({full.get(key, key): _as_array(_unwrap(value)) for key, value in named.items()})
-            if values.keys() == specs.keys() and all(_fits(values[key], specs[key]) for key in specs):
-                return _packed(function(**values))
-        raise ValueError(f"Could not find matching concrete function to call loaded from the SavedModel: {self.__name__} "
-                         f"got {[(value.dtype, value.shape) for value in given]}, and takes "
-                         f"{' or '.join(str(list(item._predictor.inputs.values())) for item in self._functions)}")
-
-
-def _fits(value: _Any, spec: _Any) -> bool:
-    from .._tensor import as_dtype
-    return as_dtype(value.dtype) == spec.dtype and (spec.shape is None or len(spec.shape) == value.ndim and all(
-        want is None or want == have for want, have in zip(spec.shape, value.shape)))
-
-
-def _packed(results: dict[str, _Tensor]) -> _Any:
-    """One tensor, a tuple, or a dict, as the function gave it."""
-    results = _whole(results)
-    if list(results) == ["output_0"]:
-        return results["output_0"]
-    if set(results) == {f"output_{i}" for i in range(len(results))}:
-        return tuple(results[f"output_{i}"] for i in range(len(results)))
-    return results
-
-
-class Loaded:
-    """What tf.saved_model.load gives: signatures, and the functions of an object that `save` has written. Variables are
-    not there."""
+class Loaded(_Module):
+    """What tf.saved_model.load gives: signatures, and the variables and functions of an object that `save` has written.
+    Of a SavedModel of another program the variables are not there."""
 
     def __init__(self, model: _predictor.SavedModel):
+        super().__init__("loaded")
         self._model = model
         self.signatures = _Signatures(model)
-        functions: dict[str, list] = {}
-        for name in model.signatures:
-            if name.startswith(_FUNCTION):
-                functions.setdefault(name.split("/")[1], []).append(_Function(model, model.signatures[name]))
-        for name, several in functions.items():
-            setattr(self, name if name != "__call__" else "_call", _Restored(name, several))
+        self._restored = restored = _loaded.read(model)
+        if restored is not None:
+            vars(self).update(restored.attributes)
+            vars(self).update({name if name != "__call__" else "_call": function
+                               for name, function in restored.functions.items()})
+
+    @property
+    def variables(self) -> list:
+        """All variables of the object."""
+        if self._restored is None:
+            raise NotImplementedError("the variables of a SavedModel that another program has written are in its "
+                                      "predictions only; tf.train.load_checkpoint reads their values")
+        return list(self._restored.variables.values())
+
+    @property
+    def trainable_variables(self) -> list:
+        return [variable for variable in self.variables if variable.trainable]
 
     def __call__(self, *arguments: _Any, **named: _Any) -> _Any:
         """The function __call__ of the object, or the signature "serving_default" by the order of its inputs."""
@@ -358,11 +381,13 @@ def _local(device: str | None) -> None:
 
 
 class SaveOptions:
-    """Options of save. Files are written by this process, which "/job:localhost" names."""
+    """Options of save. Files are written by this process, which "/job:localhost" names. Gradients of tf.custom_gradient
+    are in no file; a loaded function says so when it is asked for them."""
 
-    def __init__(self, experimental_io_device: str | None = None):
+    def __init__(self, experimental_io_device: str | None = None, experimental_custom_gradients: bool = True):
         _local(experimental_io_device)
         self.experimental_io_device = experimental_io_device
+        self.experimental_custom_gradients = experimental_custom_gradients
 
 
 class LoadOptions:

@@ -1137,16 +1137,22 @@ class Model(_Layer):
         """Writes a SavedModel; to a name that ends with .keras or .h5 as one file of this package."""
         path = _os.fspath(filepath)
         _writable(path, overwrite)
-        if signatures is not None:
-            raise NotImplementedError("Model.save: signatures do not exist yet; tf.saved_model.save has them")
         if options is not None and not hasattr(options, "experimental_io_device"):
             raise TypeError(f"Model.save: options are a tf.saved_model.SaveOptions, not {type(options).__name__}")
         if _files.is_file(path, save_format):
+            if signatures is not None:
+                raise NotImplementedError("Model.save: a file has no signatures; a name without .keras and .h5 makes a "
+                                          "SavedModel, which has them")
             with _files.packing(path) as folder:
                 self.save_weights(_os.path.join(folder, _WEIGHTS))
                 self._save_config(folder, include_optimizer)
             return
         self._need_graph("save to a folder")
+        if signatures is not None:
+            from .. import saved_model
+            written = saved_model._write(self, path, signatures)
+            self._save_config(path, include_optimizer, [written.get(id(variable)) for variable in self._ordered_weights()])
+            return
         network = self._whole_network()
         _check(_lib.est_network_save(network._c, path.encode()))
         names = [network.name_of(variable._bytes) for variable in self._ordered_weights()]
