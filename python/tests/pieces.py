@@ -60,6 +60,54 @@ kv(['a'], [1], key_dtype=tf.string, value_dtype=tf.int64).value_dtype.name
 kv(['a'], [1]).key_dtype.name
 L.experimental.MutableHashTable(tf.string, tf.int64, -1).size()
 L.experimental.DenseHashTable(tf.string, tf.int64, -1, empty_key='', deleted_key='')
+I.resize(photo, [3, 7])
+I.resize(photos, (2, 2), method='nearest')
+I.resize(photo, [4, 6])
+I.resize(photo, [8, 9], method=I.ResizeMethod.BICUBIC)
+I.resize(photo, [3, 3], 'area')
+I.resize(photo, [2, 30], preserve_aspect_ratio=True)
+I.resize(photo, [1, 2, 3])
+I.resize([1.0, 2.0], [2, 2])
+I.resize(photo, [2, 2], method='none')
+I.flip_left_right(photo)
+I.flip_up_down(photos)
+I.transpose(photos)
+I.rot90(photo)
+I.rot90(photos, 2)
+I.rot90(photo, k=3)
+I.central_crop(photo, 0.5)
+I.central_crop(photos, 1.0)
+I.central_crop(photo, 1.5)
+I.crop_to_bounding_box(photo, 1, 2, 2, 3)
+I.crop_to_bounding_box(photo, 3, 2, 2, 3)
+I.pad_to_bounding_box(photo, 1, 2, 6, 9)
+I.pad_to_bounding_box(photo, 1, 2, 4, 9)
+I.resize_with_crop_or_pad(photo, 2, 9)
+I.resize_with_crop_or_pad(photos, 5, 3)
+I.resize_with_pad(photo, 8, 8)
+I.random_crop(photo, [4, 6, 3])
+I.random_crop(photo, [2, 3, 3]).shape.as_list()
+I.random_crop(photo, [5, 6, 3])
+I.random_flip_left_right(photos[:, :, :1])
+I.random_flip_up_down(photo[:1])
+I.convert_image_dtype(photo, tf.float32)
+I.convert_image_dtype(tf.constant([0.0, 0.5, 1.0, 1.5]), tf.uint8, saturate=True)
+I.convert_image_dtype(tf.constant([0.0, 0.25, 1.0]), tf.int32)
+I.convert_image_dtype(tf.constant([0.25], tf.float64), tf.float32)
+I.per_image_standardization(photo)
+I.per_image_standardization(photos)
+I.per_image_standardization(tf.ones([2, 2, 1]))
+I.rgb_to_grayscale(photo)
+I.rgb_to_grayscale(photos)
+I.grayscale_to_rgb(photos[..., :1])
+I.adjust_brightness(photo, 0.1)
+I.adjust_brightness(photos, delta=-0.5)
+I.adjust_contrast(photo, 2.0)
+I.adjust_contrast(photos, 0.5)
+I.random_brightness(photos, 0.0)
+I.random_brightness(photos, -1.0)
+I.random_contrast(photos, 2.0, 1.0)
+I.total_variation(photos)
 """.strip().splitlines()]
 
 
@@ -67,7 +115,9 @@ def named(tf):
     lookup = tf.lookup
     initializer = lookup.KeyValueTensorInitializer
     lines, columns = _file("lines", "emerson\nlake\npalmer\n"), _file("columns", "emerson 10\nlake 20\npalmer 30\n")
-    return {"L": lookup, "kv": initializer, "table": lookup.StaticHashTable(initializer(["a", "b", "c"], [7, 8, 9]), -1),
+    photo = (np.arange(72).reshape(4, 6, 3) * 7 % 256).astype(np.uint8)
+    return {"I": tf.image, "photo": tf.constant(photo), "photos": tf.constant(np.stack([photo, photo[::-1]]) / np.float32(16)),
+            "L": lookup, "kv": initializer, "table": lookup.StaticHashTable(initializer(["a", "b", "c"], [7, 8, 9]), -1),
             "numbers": lookup.StaticVocabularyTable(initializer(["a", "b", "c"], np.int64([0, 1, 2])), 5),
             "lines": lambda *kinds: lookup.TextFileInitializer(lines, *kinds),
             "columns": lambda *kinds, **more: lookup.TextFileInitializer(columns, *kinds, delimiter=" ", **more)}
@@ -93,6 +143,20 @@ def tables_in_functions(tf):
     words = tf.data.Dataset.from_tensor_slices(["a", "z", "b"])
     return [both(tf.constant(["a", "z"])), list(words.map(lambda word: (table.lookup(word), numbers.lookup(word)))),
             list(words.batch(2).map(numbers.lookup))]
+
+
+@program
+def images_in_functions(tf):
+    @tf.function
+    def prepared(image):
+        image = tf.image.convert_image_dtype(image, tf.float32)
+        return tf.image.per_image_standardization(tf.image.resize(image, [3, 5])), tf.image.central_crop(image, 0.5)
+
+    photo = named(tf)["photo"]
+    path = _file("note.txt", "as bytes")
+    read = tf.data.Dataset.from_tensor_slices([path]).map(tf.io.read_file)
+    return [prepared(photo), list(tf.data.Dataset.from_tensors(photo).map(prepared)), list(read),
+            list(tf.data.Dataset.from_tensors(photo).map(lambda image: tf.image.resize(image, [2, 2])).batch(1))]
 
 
 @program

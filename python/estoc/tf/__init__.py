@@ -47,8 +47,8 @@ from ._tape import GradientTape, IndexedSlices, UnconnectedGradients  # noqa: F4
 from ._tape import dense as _dense
 from ._world import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
-               experimental, feature_column, initializers, io, keras, linalg, lookup, losses, math, metrics, nest, nn,
-               optimizers, ragged, random, saved_model, sparse, strings, summary, test, train, types, version)
+               experimental, feature_column, image, initializers, io, keras, linalg, lookup, losses, math, metrics, nest,
+               nn, optimizers, ragged, random, saved_model, sparse, strings, summary, test, train, types, version)
 
 __version__ = version.VERSION
 _set_logger("tensorflow")

@@ -11,6 +11,8 @@ _DTYPES = "tensors are float32, float64, int32, int64, uint8, bool or string; tf
 HINTS: dict[str, str] = {
     **dict.fromkeys(("float16", "half", "bfloat16", "int8", "int16", "uint16", "uint32", "uint64", "complex64", "complex128",
                      "qint8"), _DTYPES),
+    **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "encode_jpeg", "encode_png"),
+                    "there are no codecs of images: PIL.Image, called by tf.py_function in Dataset.map, decodes files"),
     "signal": "numpy.fft, before the dataset; there are no complex numbers",
     "py_function": "estoc.Dataset.map calls a Python function for each element",
     "import_meta_graph": "the function that built the graph, and Saver.restore of the checkpoint; "

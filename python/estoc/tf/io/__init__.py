@@ -164,7 +164,7 @@ def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, fixe
 def read_file(filename: Any, name: str | None = None) -> Tensor:
     """The bytes of a local file, at once."""
     if isinstance(filename, Node):
-        raise NotImplementedError("tf.io.read_file takes a name with a value; within Dataset.map it does not exist")
+        raise NeedsValue("tf.io.read_file takes a name with a value")
     with gfile.GFile(filename, "rb") as file:
         return Tensor(file.read())
 
