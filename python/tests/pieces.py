@@ -159,6 +159,75 @@ def images_in_functions(tf):
             list(tf.data.Dataset.from_tensors(photo).map(lambda image: tf.image.resize(image, [2, 2])).batch(1))]
 
 
+def caught(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__
+
+
+@program
+def grouped_datasets(tf):
+    dataset, found = tf.data.Dataset, {}
+    words = ["a", "bb", "ccc", "dd", "e", "ffff", "gg", "hhhhh", "i"]
+    lengths = [1, 2, 3, 2, 1, 4, 2, 5, 1]
+
+    def elements():
+        for word, length in zip(words, lengths):
+            yield np.arange(length, dtype=np.int32) + 1, word
+
+    rows = dataset.from_generator(elements, output_signature=(tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.string)))
+    numbers = dataset.range(10)
+    found["group"] = list(numbers.group_by_window(lambda n: n % 2, lambda key, group: group.batch(3), window_size=3))
+    found["sizes"] = list(numbers.group_by_window(lambda n: n % 3, lambda key, group: group.map(lambda n: n * 10),
+                                                  window_size_func=lambda key: (key + 1) * 2))
+    found["applied"] = list(numbers.apply(tf.data.experimental.group_by_window(
+        lambda n: n % 2, lambda key, group: group.batch(10), 10)))
+
+    def bucket(**more):
+        return list(rows.bucket_by_sequence_length(lambda numbers, word: tf.shape(numbers)[0], [2, 4], [2, 3, 2], **more))
+
+    found["bucket"] = bucket()
+    found["dropped"] = bucket(drop_remainder=True)
+    found["valued"] = bucket(padding_values=(-1, "?"), padded_shapes=([None], []))
+    short = rows.filter(lambda numbers, word: tf.shape(numbers)[0] < 4)
+    found["boundary"] = list(short.bucket_by_sequence_length(lambda numbers, word: tf.shape(numbers)[0], [2, 5], [2, 3, 2],
+                                                             pad_to_bucket_boundary=True))
+    found["too_long"] = caught(lambda: bucket(pad_to_bucket_boundary=True))
+    same = dataset.from_tensor_slices([[1, 2], [3, 4], [5, 6]])
+    found["no_padding"] = list(same.bucket_by_sequence_length(lambda row: tf.shape(row)[0], [2], [2, 2], no_padding=True))
+    found["wrong"] = [caught(lambda: rows.bucket_by_sequence_length(lambda numbers, word: 1, [2, 4], [2, 3])),
+                      caught(lambda: numbers.group_by_window(lambda n: n, lambda key, group: group))]
+    return found
+
+
+@program
+def padded_batches(tf):
+    dataset, found = tf.data.Dataset, {}
+    rows = dataset.range(1, 6).map(lambda n: {"n": tf.fill([n], n), "text": tf.strings.as_string(n)})
+    found["values"] = list(rows.padded_batch(2, {"n": [None], "text": []}, {"n": np.int64(-1), "text": "?"}))
+    found["fixed"] = list(rows.padded_batch(3, padded_shapes={"n": [6], "text": []}, drop_remainder=True))
+    found["plain"] = list(rows.padded_batch(4))
+    found["spec"] = [list(spec.shape) for _, spec in sorted(rows.padded_batch(
+        3, padded_shapes={"n": [6], "text": []}, drop_remainder=True).element_spec.items())]
+    found["small"] = caught(lambda: list(rows.padded_batch(3, padded_shapes={"n": [2], "text": []})))
+    found["rank"] = caught(lambda: rows.padded_batch(3, padded_shapes={"n": [2, 2], "text": []}))
+    found["dtype"] = caught(lambda: rows.padded_batch(3, {"n": [None], "text": []}, {"n": np.float32(1), "text": ""}))
+    texts = dataset.from_tensor_slices(["a b", "c"]).map(lambda text: tf.strings.split(text))
+    found["texts"] = list(texts.padded_batch(2, [None], padding_values="-"))
+    return found
+
+
+@program
+def saved_datasets(tf):
+    folder = os.path.join(tempfile.mkdtemp(), "kept")
+    rows = tf.data.Dataset.from_tensor_slices(({"x": [1.0, 2.0, 3.0], "w": ["a", "b", "c"]}, [0, 1, 0]))
+    rows.save(folder)
+    loaded = tf.data.Dataset.load(folder)
+    return [list(loaded.batch(2)), list(tf.data.experimental.load(folder)), caught(
+        lambda: list(tf.data.Dataset.load(os.path.join(folder, "none"))))]
+
+
 @program
 def tables_that_change(tf):
     found = []

@@ -20,6 +20,7 @@ from .._lib import Keep, c_seed, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
 from ..errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from ..graph import Graph, NeedsValue, Node, RaggedNode, Shape, as_node
+from . import _data_groups as _groups
 from . import _structure
 from ._absent import Named, module_getattr
 from ._eager import Tensor, unwrap, wrap
@@ -385,12 +386,12 @@ class Dataset(Named, _data.Dataset):
 
     def padded_batch(self, batch_size: int, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: bool = False, name: str | None = None) -> "Dataset":
-        open_ = padded_shapes is None or all(size in (None, -1) for shape in _structure.flatten(
-            _structure.map_structure(lambda leaf: leaf, padded_shapes)) for size in (
-                shape if isinstance(shape, (tuple, list)) else (shape,)))
-        if not open_ or not (padding_values is None or np.isscalar(padding_values)):
-            raise NotImplementedError("padded_batch pads to the longest element with one number; shapes and values for "
-                                      "each part do not exist yet")
+        plain = padded_shapes is None and (padding_values is None or np.isscalar(padding_values) and not isinstance(
+            padding_values, (str, bytes))) and all(spec.shape is not None for _, spec in self._components())
+        if not plain or padding_values is not None and len({spec.dtype for _, spec in self._components()}) > 1:
+            made = _groups.padded_batch(self, _of_rows, int(batch_size), padded_shapes, padding_values, bool(drop_remainder))
+            return self._sized(made, lambda n: n if n == float("inf") else n // int(batch_size) if drop_remainder else
+                               -(-n // int(batch_size)))
         size = int(batch_size)
         return self._sized(super().padded_batch(size, drop_remainder, padding_values or 0),
                            lambda n: n if n == float("inf") else n // size if drop_remainder else -(-n // size))
@@ -523,6 +524,40 @@ class Dataset(Named, _data.Dataset):
         for element in self:
             state = step(state, element)
         return state
+
+    def group_by_window(self, key_func: Callable, reduce_func: Callable, window_size: Any = None,
+                        window_size_func: Callable | None = None, name: str | None = None) -> "Dataset":
+        """The elements of reduce_func(key, dataset), of up to window_size elements with the same key each."""
+        if (window_size is None) == (window_size_func is None):
+            raise ValueError("Either the `window_size` argument or the `window_size_func` argument must be specified, but "
+                             "not both.")
+        return _groups.group_by_window(self, _of_rows, key_func, reduce_func, window_size_func or (lambda key: window_size))
+
+    def bucket_by_sequence_length(self, element_length_func: Callable, bucket_boundaries: Any, bucket_batch_sizes: Any,
+                                  padded_shapes: Any = None, padding_values: Any = None,
+                                  pad_to_bucket_boundary: bool = False, no_padding: bool = False,
+                                  drop_remainder: bool = False, name: str | None = None) -> "Dataset":
+        """Padded batches of elements of similar lengths."""
+        return _groups.bucket_by_sequence_length(self, _of_rows, element_length_func, bucket_boundaries, bucket_batch_sizes,
+                                                 padded_shapes, padding_values, pad_to_bucket_boundary, no_padding,
+                                                 drop_remainder)
+
+    def save(self, path: Any, compression: str | None = None, shard_func: Any = None, checkpoint_args: Any = None) -> None:
+        """Writes the elements below a directory, for load; TensorFlow does not read it."""
+        if compression not in (None, "NONE") or shard_func is not None or checkpoint_args is not None:
+            raise NotImplementedError("Dataset.save: compression, shard_func and checkpoint_args do not exist")
+        _groups.save(self, path)
+
+    @staticmethod
+    def load(path: Any, element_spec: Any = None, compression: str | None = None,
+             reader_func: Any = None) -> "Dataset":
+        """The elements that save of this package has written."""
+        if compression not in (None, "NONE") or reader_func is not None:
+            raise NotImplementedError("Dataset.load: compression and reader_func do not exist")
+        loaded = _groups.load(path, _of_rows)
+        if element_spec is not None and _nest.structure(element_spec) != _nest.structure(loaded.element_spec):
+            raise ValueError(f"the saved elements are {loaded.element_spec}, not {element_spec}")
+        return loaded
 
     def take_while(self, predicate: Callable, name: str | None = None) -> "Dataset":
         """The elements before the first for which the function is false."""
@@ -1152,10 +1187,24 @@ class experimental:  # noqa: N801 - a module in TensorFlow
         return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
 
     @staticmethod
+    def group_by_window(key_func: Callable, reduce_func: Callable, window_size: Any = None,
+                        window_size_func: Callable | None = None) -> Callable:
+        return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size, window_size_func)
+
+    @staticmethod
+    def bucket_by_sequence_length(*arguments: Any, **named: Any) -> Callable:
+        return lambda dataset: dataset.bucket_by_sequence_length(*arguments, **named)
+
+    @staticmethod
     def unbatch() -> Callable:
         return lambda dataset: dataset.unbatch()
 
-    sample_from_datasets = staticmethod(Dataset.sample_from_datasets)
+    sample_from_datasets, load = staticmethod(Dataset.sample_from_datasets), staticmethod(Dataset.load)
+
+    @staticmethod
+    def save(dataset: Dataset, path: Any, compression: str | None = None, shard_func: Any = None) -> None:
+        dataset.save(path, compression, shard_func)
+
     choose_from_datasets = staticmethod(Dataset.choose_from_datasets)
     INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 
