@@ -60,6 +60,71 @@ kv(['a'], [1], key_dtype=tf.string, value_dtype=tf.int64).value_dtype.name
 kv(['a'], [1]).key_dtype.name
 L.experimental.MutableHashTable(tf.string, tf.int64, -1).size()
 L.experimental.DenseHashTable(tf.string, tf.int64, -1, empty_key='', deleted_key='')
+tf.strings.unicode_encode([97, 196, 128512], 'UTF-8')
+tf.strings.unicode_encode([[97, 98], [99, -1]], 'UTF-8')
+tf.strings.unicode_encode(tf.ragged.constant([[97, 98], [99], []]), output_encoding='UTF-8')
+tf.strings.unicode_encode(tf.ragged.constant([[[97], [98, 99]], [[100]]]), 'UTF-8')
+tf.strings.unicode_encode([97, 98], 'UTF-16-BE')
+tf.strings.unicode_transcode(['ab', 'Ä'], 'UTF-8', 'UTF-16-BE').numpy()[1].hex()
+tf.strings.unicode_transcode('ab', input_encoding='UTF-8', output_encoding='UTF-32-BE').numpy().hex()
+tf.strings.unicode_transcode(tf.constant([b'\xff a']), 'UTF-8', 'UTF-8')
+tf.strings.unicode_decode_with_offsets('aÄb', 'UTF-8')
+tf.strings.unicode_decode_with_offsets(['aÄb', '', 'Ä'], 'UTF-8')
+tf.strings.unicode_split_with_offsets(['aÄ', 'b'], 'UTF-8')
+tf.strings.ngrams(['a', 'b', 'c', 'd'], 2)
+tf.strings.ngrams([['a', 'b', 'c'], ['d', 'e', 'f']], 2, separator='-')
+tf.strings.ngrams(tf.ragged.constant([['a', 'b', 'c'], ['d'], []]), 2)
+tf.strings.ngrams(tf.ragged.constant([['a', 'b', 'c'], ['d']]), [1, 3])
+tf.strings.ngrams(tf.ragged.constant([['a', 'b', 'c'], ['d'], []]), 3, pad_values=('<', '>'))
+tf.strings.ngrams(tf.ragged.constant([['a', 'b', 'c'], ['d']]), 3, pad_values='$', padding_width=1)
+tf.strings.ngrams(tf.ragged.constant([['a', 'b', 'c'], ['d'], []]), 2, preserve_short_sequences=True)
+tf.strings.ngrams(['a'], 0)
+tf.strings.ngrams(['a'], 2, padding_width=1)
+tf.sequence_mask([1, 3, 2], 5)
+tf.sequence_mask([[1, 3], [2, 0]])
+tf.sequence_mask([2, 0], maxlen=3, dtype=tf.float32)
+tf.sequence_mask(tf.constant([2], tf.int64))
+tf.repeat(['a', 'b', 'c'], [3, 0, 2])
+tf.repeat([[1, 2], [3, 4]], 2)
+tf.repeat([[1, 2], [3, 4]], repeats=[2, 3], axis=0)
+tf.repeat([[1, 2], [3, 4]], [2, 3], axis=-1)
+tf.repeat(3, 4)
+tf.repeat([1, 2, 3], [1, 2])
+tf.roll([0, 1, 2, 3, 4], 2, 0)
+tf.roll([[0, 1, 2], [3, 4, 5]], [1, -1], [0, 1])
+tf.roll([[0, 1, 2], [3, 4, 5]], shift=1, axis=-1)
+tf.searchsorted([1, 3, 5], [0, 3, 9])
+tf.searchsorted([[1.0, 3.0], [2.0, 4.0]], [[3.0], [3.0]], side='right')
+tf.searchsorted([1, 2], [1], out_type=tf.int64)
+tf.searchsorted([1, 2], [1], side='middle')
+tf.reverse_sequence([[1, 2, 3, 4], [5, 6, 7, 8]], [2, 4], seq_axis=1)
+tf.reverse_sequence([[1, 2], [3, 4], [5, 6]], [3, 1], seq_axis=0, batch_axis=1)
+tf.math.segment_sum([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [0, 0, 2])
+tf.math.segment_mean([1.0, 2.0, 6.0], [0, 0, 2])
+tf.math.segment_max([1, -2, 6], [0, 0, 2])
+tf.math.segment_min([[1, -2], [6, 7]], [1, 1])
+tf.math.segment_prod([1.0, 2.0, 6.0], [0, 0, 2])
+tf.math.segment_sum([1, 2], [1, 0])
+tf.math.unsorted_segment_mean([1.0, 2.0, 6.0], [2, 0, 2], 4)
+tf.math.unsorted_segment_max([1, 2, 6], [2, 0, 2], 3)
+tf.math.unsorted_segment_min([1.0, 2.0, 6.0], [2, 0, 2], num_segments=4)
+tf.math.unsorted_segment_prod([1.0, 2.0, 6.0], [2, 0, 2], 4)
+tf.math.unsorted_segment_sqrt_n([1.0, 2.0, 6.0], [2, 0, 2], 4)
+tf.dynamic_partition([10, 20, 30, 40], [1, 0, 1, 2], 4)
+tf.dynamic_partition([[1, 2], [3, 4]], [1, 1], 2)
+tf.dynamic_partition([1, 2], [1, 2], 2)
+tf.dynamic_stitch([[0, 2], [1]], [[10, 30], [20]])
+tf.dynamic_stitch([0, [1, 2]], [[1.0, 2.0], [[3.0, 4.0], [5.0, 6.0]]])
+tf.math.bincount([1, 1, 2, 3, 2, 1])
+tf.math.bincount([1, 1, 4], weights=[0.5, 1.0, 2.0])
+tf.math.bincount([1, 9], minlength=4, maxlength=6)
+tf.math.bincount([[1, 1], [2, 0]], axis=-1)
+tf.math.bincount([[1, 1], [2, 0]], axis=-1, binary_output=True, minlength=5, dtype=tf.int64)
+tf.math.bincount([-1])
+tf.histogram_fixed_width([-1.0, 0.0, 1.5, 2.0, 5.0, 15.0], [0.0, 5.0], nbins=5)
+tf.histogram_fixed_width([1.0], [5.0, 0.0])
+tf.unique_with_counts([1, 1, 2, 4, 4, 4, 7, 8, 8])
+tf.unique_with_counts(['a', 'b', 'a'], out_idx=tf.int64)
 I.resize(photo, [3, 7])
 I.resize(photos, (2, 2), method='nearest')
 I.resize(photo, [4, 6])
@@ -143,6 +208,21 @@ def tables_in_functions(tf):
     words = tf.data.Dataset.from_tensor_slices(["a", "z", "b"])
     return [both(tf.constant(["a", "z"])), list(words.map(lambda word: (table.lookup(word), numbers.lookup(word)))),
             list(words.batch(2).map(numbers.lookup))]
+
+
+@program
+def segments_in_functions(tf):
+    x = tf.Variable([[1.0, 2.0], [3.0, 5.0], [4.0, 6.0]])
+
+    @tf.function
+    def several(ids, lengths):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(tf.math.segment_mean(x, ids) ** 2) + tf.reduce_sum(tf.repeat(x, 2, axis=0)[0])
+        counts = tf.unique_with_counts(ids)
+        return (total, tape.gradient(total, x), tf.sequence_mask(lengths), tf.dynamic_partition(x, ids, 2), counts,
+                tf.roll(x, 1, 0), tf.math.segment_sum(x, ids))
+
+    return [several(tf.constant([0, 0, 1]), tf.constant([1, 3])), several(tf.constant([0, 1, 1]), tf.constant([2, 0]))]
 
 
 @program

@@ -42,6 +42,8 @@ from ._module import Module
 from ._ragged import RaggedTensor, RaggedTensorSpec  # noqa: F401
 from ._ragged_ops import gather_of as _gather_of
 from ._ragged_shape import DynamicRaggedShape as _DynamicRaggedShape
+from ._segments import (dynamic_partition, dynamic_stitch, histogram_fixed_width, repeat, reverse_sequence,  # noqa: F401
+                        roll, searchsorted, sequence_mask, unique_with_counts)
 from ._sparse import SparseTensor  # noqa: F401
 from ._tape import GradientTape, IndexedSlices, UnconnectedGradients  # noqa: F401
 from ._tape import dense as _dense

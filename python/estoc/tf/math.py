@@ -5,6 +5,9 @@ from ._absent import module_getattr as _module_getattr
 from ._algebra import cumprod, cumsum  # noqa: F401
 from ._array import confusion_matrix, in_top_k, reduce_std, reduce_variance, unsorted_segment_sum  # noqa: F401
 from ._eager import eager as _eager
+from ._segments import (bincount, segment_max, segment_mean, segment_min, segment_prod, segment_sum,  # noqa: F401
+                        unsorted_segment_max, unsorted_segment_mean, unsorted_segment_min, unsorted_segment_prod,
+                        unsorted_segment_sqrt_n)
 from .nn import l2_normalize  # noqa: F401
 
 for _name in ("abs", "add", "add_n", "argmax", "argmin", "ceil", "cos", "divide", "divide_no_nan", "equal", "erf",

@@ -18,6 +18,7 @@ from ._eager import Tensor as _Tensor
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
 from ._ragged import RaggedTensor as _RaggedTensor
+from ._ragged_constant import constant as _ragged_constant
 
 as_string = _eager(_ops.as_string)
 to_hash_bucket_fast = _eager(_ops.string_to_hash_bucket, "to_hash_bucket_fast")
@@ -168,6 +169,133 @@ def unicode_decode(input: _Any, input_encoding: str, errors: str = "replace", re
     return _rows_of(_Tensor(flat), _Tensor(_np.cumsum([0] + [len(row) for row in rows])), texts.shape)
 
 
+_ENCODINGS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
+
+
+def _codec(encoding: str) -> str:
+    if encoding not in _ENCODINGS:
+        raise ValueError(f"encodings are {', '.join(_ENCODINGS)}; {encoding!r} does not exist here")
+    return _ENCODINGS[encoding]
+
+
+def unicode_encode(input: _Any, output_encoding: str, errors: str = "replace", replacement_char: int = 65533,  # noqa: A002
+                   name: str | None = None) -> _Any:
+    """Texts of the numbers of their characters, along the last axis."""
+    _utf8("UTF-8", errors, replacement_char)
+    codec = _codec(output_encoding)
+
+    def text(numbers: _Any) -> bytes:
+        return "".join(chr(number) if 0 <= number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+                       for number in numbers).encode(codec)
+
+    if isinstance(input, _RaggedTensor) and isinstance(input.values, _RaggedTensor):
+        return input.with_values(unicode_encode(input.values, output_encoding))
+    if isinstance(input, _RaggedTensor):
+        rows, shape = input.to_list(), (input._rows(),)
+    else:
+        value = _unwrap(input)
+        if isinstance(value, _Node):
+            raise _NeedsValue("tf.strings.unicode_encode works on values")
+        array = _np.asarray(_as_array(value))
+        rows, shape = array.reshape(-1, array.shape[-1]).tolist() if array.ndim > 1 else [array.tolist()], array.shape[:-1]
+    made = _np.empty(len(rows), dtype=object)
+    for i, row in enumerate(rows):
+        made[i] = text(row)
+    return _Tensor(made.reshape(shape))
+
+
+def unicode_transcode(input: _Any, input_encoding: str, output_encoding: str, errors: str = "replace",  # noqa: A002
+                      replacement_char: int = 65533, replace_control_characters: bool = False,
+                      name: str | None = None) -> _Any:
+    """Texts in another encoding."""
+    _utf8("UTF-8", errors, replacement_char)
+    if replace_control_characters:
+        raise NotImplementedError("unicode_transcode: replace_control_characters does not exist yet")
+    given, wanted = _codec(input_encoding), _codec(output_encoding)
+    return _each(input, "unicode_transcode", lambda text: text.decode(given, "replace").encode(wanted))
+
+
+def _offsets(input: _Any, what: str) -> _Any:  # noqa: A002
+    """Where each character of texts in UTF-8 begins, in bytes."""
+    if isinstance(input, _RaggedTensor):
+        return input.with_values(_offsets(input.values, what))
+    texts = _each(input, what, bytes)._value
+    rows = []
+    for text in texts.reshape(-1):
+        try:
+            sizes = [len(character.encode()) for character in text.decode("utf-8")]
+        except UnicodeDecodeError as error:
+            raise NotImplementedError(f"tf.strings.{what} of a text that is not UTF-8 ({error})") from None
+        rows.append(_np.cumsum([0] + sizes)[:-1].astype(_np.int64))
+    flat = _np.concatenate(rows) if rows else _np.zeros(0, _np.int64)
+    if texts.ndim == 0:
+        return _Tensor(flat)
+    return _rows_of(_Tensor(flat), _Tensor(_np.cumsum([0] + [len(row) for row in rows])), texts.shape)
+
+
+def unicode_decode_with_offsets(input: _Any, input_encoding: str, errors: str = "replace",  # noqa: A002
+                                replacement_char: int = 65533, replace_control_characters: bool = False,
+                                name: str | None = None) -> tuple:
+    """The numbers of the characters of texts in UTF-8, and where each begins."""
+    return (unicode_decode(input, input_encoding, errors, replacement_char, replace_control_characters),
+            _offsets(input, "unicode_decode_with_offsets"))
+
+
+def unicode_split_with_offsets(input: _Any, input_encoding: str, errors: str = "replace",  # noqa: A002
+                               replacement_char: int = 65533, name: str | None = None) -> tuple:
+    """The characters of texts in UTF-8, and where each begins."""
+    return (unicode_split(input, input_encoding, errors, replacement_char), _offsets(input, "unicode_split_with_offsets"))
+
+
+def ngrams(data: _Any, ngram_width: _Any, separator: str = " ", pad_values: _Any = None, padding_width: int | None = None,
+           preserve_short_sequences: bool = False, name: str | None = None) -> _Any:
+    """All rows of so many texts along the last axis, joined; with pad_values beyond the ends."""
+    widths = [int(width) for width in _np.reshape(_unwrap(ngram_width), -1)]
+    if any(width < 1 for width in widths):
+        raise ValueError(f"All ngram_widths must be greater than 0. Received: ngram_width={ngram_width}")
+    pads = None if pad_values is None else [_as_bytes(item) for item in (
+        pad_values if isinstance(pad_values, (tuple, list)) else (pad_values, pad_values))]
+    if pads is not None and len(pads) != 2:
+        raise TypeError(f"pad_values is a text, or a pair of texts, not {pad_values!r}")
+    between, pad = _as_bytes(separator), _padding_of(pads, padding_width, max(widths))
+
+    def of_row(row: list) -> list:
+        found = []
+        for width in widths:
+            extra = min(pad, width - 1) if pads is not None else 0
+            texts = [pads[0]] * extra + row + [pads[1]] * extra if extra else row
+            made = [between.join(texts[i:i + width]) for i in range(len(texts) - width + 1)]
+            found += made
+        if not found and preserve_short_sequences and row:
+            found = [between.join(row)]
+        return found
+
+    if isinstance(data, _RaggedTensor) and isinstance(data.values, _RaggedTensor):
+        return data.with_values(ngrams(data.values, ngram_width, separator, pad_values, padding_width,
+                                       preserve_short_sequences))
+    if isinstance(data, _RaggedTensor):
+        return _ragged_constant([of_row(row) for row in data.to_list()], "string", ragged_rank=1)
+    texts = _texts(data, "ngrams")
+    if texts.ndim == 0:
+        raise ValueError("ngrams takes texts along an axis, not one text")
+    rows = [of_row(row) for row in texts.reshape(-1, texts.shape[-1]).tolist()]
+    width = len(rows[0]) if rows else 0
+    made = _np.empty((len(rows), width), object)
+    for i, row in enumerate(rows):
+        made[i, :] = row
+    return _Tensor(made.reshape(texts.shape[:-1] + (width,)))
+
+
+def _padding_of(pads: _Any, padding_width: int | None, widest: int) -> int:
+    if padding_width is None:
+        return widest - 1 if pads is not None else 0
+    if pads is None:
+        raise ValueError("pad_values must be provided if padding_width is set.")
+    if padding_width < 1:
+        raise ValueError(f"padding_width must be greater than 0. Received: padding_width={padding_width}")
+    return int(padding_width)
+
+
 def _words_of(value: _Any, **how: _Any) -> _Any:
     if isinstance(value, _RaggedTensor):
         return value.with_values(_words_of(value.values, **how))
@@ -195,4 +323,5 @@ def _as_bytes(value: _Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-__getattr__ = _module_getattr(__name__)
+__getattr__ = _module_getattr(__name__, {"unicode_script": "unicodedata.name in tf.py_function: the package has no table of "
+                                                         "scripts"})
