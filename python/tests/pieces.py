@@ -226,6 +226,54 @@ def segments_in_functions(tf):
 
 
 @program
+def feature_spaces(tf):
+    space, found = tf.keras.utils.FeatureSpace, {}
+    rows = {"age": [20.0, 35.0, 41.0, 60.0, 33.0, 52.0], "fee": [1.0, 2.0, 5.0, 3.0, 3.0, 4.0], "rate": [0.5, 1.0, 2.0, 0.1, 3.0, 4.0],
+            "sex": [0, 1, 1, 0, 1, 0], "code": [7, 1000, 7, 12, 5, 12], "kind": ["a", "b", "a", "c", "b", "a"],
+            "city": ["x", "y", "z", "x", "y", "q"], "raw": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    rows = {name: np.array(values, np.float32 if isinstance(values[0], float) else np.int64 if isinstance(
+        values[0], int) else object) for name, values in rows.items()}
+    dataset = tf.data.Dataset.from_tensor_slices(rows)
+    features = {"age": space.float_discretized(3), "fee": "float_normalized",
+                "rate": space.float_rescaled(scale=2.0, offset=1.0), "sex": "integer_categorical",
+                "code": space.integer_hashed(5), "kind": space.string_categorical(num_oov_indices=0),
+                "city": space.string_hashed(num_bins=4), "raw": "float"}
+    whole = space(features, crosses=[("sex", "kind"), space.cross(("age", "city"), crossing_dim=8)], crossing_dim=6)
+    whole.adapt(dataset.batch(2))
+    found["whole"] = whole({name: tf.constant(values) for name, values in rows.items()})
+    found["one"] = whole({name: tf.constant(values)[1] for name, values in rows.items()})
+    found["mapped"] = list(dataset.batch(4).map(whole))
+    found["inputs"] = sorted(whole.get_inputs())
+    found["encoded"] = list(whole.get_encoded_features().shape)
+    parts = space({"sex": space.integer_categorical(output_mode="int"), "kind": "string_categorical", "raw": "float"},
+                  output_mode="dict", crosses=[space.cross(("sex", "kind"), 10, output_mode="int")])
+    parts.adapt(dataset)
+    found["parts"] = parts({name: tf.constant(rows[name]) for name in ("sex", "kind", "raw")})
+    found["own"] = space({"x": space.feature("float32", tf.keras.layers.Rescaling(3.0), "float")})({"x": [1.0, 2.0]})
+    found["wrong"] = [caught(lambda: space({})), caught(lambda: space({"x": "number"})), caught(
+        lambda: space({"x": "float"}, crosses=[("x", "y")])), caught(lambda: space({"x": "float"}, output_mode="list")), caught(
+            lambda: space({"x": "float_normalized"})({"x": [1.0]})), caught(lambda: whole([1])), caught(
+                lambda: space({"x": space.float_discretized(None, [0.0], output_mode="int")})({"x": [1.0]})), caught(
+                    lambda: space.float_discretized(3, bin_boundaries=[30.0, 50.0])), caught(
+                    lambda: space.feature("float32", None, "many")), caught(lambda: space({"x": "float"}).adapt([1]))]
+    return found
+
+
+@program
+def models_from_within(tf):
+    """A model whose input is what a layer of another one gives."""
+    layers = tf.keras.layers
+    whole = layers.Input((3,))
+    middle = layers.Dense(4, "relu", kernel_initializer="ones")(whole)
+    last = layers.Dense(2, kernel_initializer="ones", name="last")(middle * 2.0)
+    model, rest = tf.keras.Model(whole, last), tf.keras.Model(middle, last)
+    found = [rest.predict(np.ones((2, 4)), verbose=0), list(rest.input_shape), rest.layers[-1].name]
+    rest.compile("sgd", "mse")
+    rest.fit(np.ones((4, 4)), np.zeros((4, 2)), verbose=0)
+    return found + [model.predict(np.ones((2, 3)), verbose=0), len(rest.trainable_variables)]
+
+
+@program
 def images_in_functions(tf):
     @tf.function
     def prepared(image):

@@ -1427,6 +1427,29 @@ class _Compiled:
 # --- functional -------------------------------------------------------------------------------------------------------
 
 
+def _from_within(inputs: _Any, outputs: _Any) -> tuple:
+    """Inputs in place of what layers gave, and the outputs that the layers behind them make of these."""
+    made: dict[int, _Any] = {}
+
+    def new_input(item: _Any) -> _Any:
+        if not isinstance(item, _KerasTensor) or item._call is None:
+            return item
+        made[id(item)] = _Input(batch_shape=tuple(item.shape), dtype=item.dtype)
+        return made[id(item)]
+
+    def remade(tensor: _Any) -> _Any:
+        if not isinstance(tensor, _KerasTensor) or id(tensor) in made or tensor._call is None:
+            return made.get(id(tensor), tensor)
+        call = tensor._call
+        positional, named = _structure.map_structure(remade, (call.positional, call.named))
+        result = call.layer(*positional, **named) if call.layer is not None else _KerasTensor._keras_call(
+            call.function, positional, named)
+        made.update(zip(map(id, _structure.flatten(call.made)), _structure.flatten(result)))
+        return made[id(tensor)]
+
+    return _structure.map_structure(new_input, inputs), _structure.map_structure(remade, outputs)
+
+
 class Functional(Model):
     """A model of inputs and outputs, between which layers were called."""
 
@@ -1439,10 +1462,12 @@ class Functional(Model):
         Model.__init__(self, name=name or (_unique_name("model") if type(self) is Functional else None),
                        trainable=trainable, dtype=dtype)
         d = self.__dict__
+        if any(isinstance(item, _KerasTensor) and item._call is not None for item in _structure.flatten(inputs)):
+            inputs, outputs = _from_within(inputs, outputs)
         d["_inputs"], d["_outputs"] = inputs, outputs
         d["_flat"] = _structure.flatten(inputs)
         for item in d["_flat"]:
-            if not isinstance(item, _KerasTensor) or item._call is not None:
+            if not isinstance(item, _KerasTensor):
                 raise ValueError("Found unexpected instance while processing input tensors for keras functional model. "
                                  f"Expecting KerasTensor which is from tf.keras.Input(). Got: {item!r}")
         d["_terms"], d["_measured"] = [], []  # of add_loss and add_metric

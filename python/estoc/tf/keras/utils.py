@@ -24,6 +24,7 @@ from ._config import custom_objects as get_custom_objects  # noqa: F401
 from ._config import register as register_keras_serializable  # noqa: F401
 from ._config import registered_name as get_registered_name  # noqa: F401
 from ._config import registered_object as get_registered_object  # noqa: F401
+from ._feature_space import FeatureSpace  # noqa: F401
 from ._network import DatasetCreator as _DatasetCreator
 from ._serial import deserialize as deserialize_keras_object  # noqa: F401
 from ._serial import serialize as serialize_keras_object  # noqa: F401
