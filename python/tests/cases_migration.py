@@ -188,6 +188,114 @@ def creators_of_variables(tf):
     return out
 
 
+CONSTANTS = ("ASSETS_DIRECTORY ASSETS_KEY CLASSIFY_INPUTS CLASSIFY_METHOD_NAME CLASSIFY_OUTPUT_CLASSES "
+             "CLASSIFY_OUTPUT_SCORES DEBUG_DIRECTORY DEBUG_INFO_FILENAME_PB DEFAULT_SERVING_SIGNATURE_DEF_KEY GPU "
+             "PREDICT_INPUTS PREDICT_METHOD_NAME PREDICT_OUTPUTS REGRESS_INPUTS REGRESS_METHOD_NAME REGRESS_OUTPUTS "
+             "SAVED_MODEL_FILENAME_PB SAVED_MODEL_FILENAME_PBTXT SAVED_MODEL_SCHEMA_VERSION SERVING TPU TRAINING "
+             "VARIABLES_DIRECTORY VARIABLES_FILENAME").split()
+
+
+@case
+def constants_of_saved_models(tf):
+    v1 = tf.compat.v1.saved_model
+    return [{name: getattr(module, name) for name in CONSTANTS} for module in (tf.saved_model, v1)] + [
+        v1.LEGACY_INIT_OP_KEY, v1.MAIN_OP_KEY]
+
+
+@case
+def checkpoints_as_they_come(tf):
+    folder, v = tempfile.mkdtemp(), tf.Variable(1.0)
+    checkpoint, out, asked = tf.train.Checkpoint(v=v), [], []
+
+    def ended():
+        asked.append(1)
+        return len(asked) == 2
+
+    out.append(list(tf.train.checkpoints_iterator(folder, timeout=0)))
+    for path in tf.train.checkpoints_iterator(checkpoint.save(os.path.join(folder, "a")) and folder, timeout=0,
+                                              timeout_fn=ended):
+        out.append(os.path.basename(path))
+        if len(out) < 4:
+            checkpoint.save(os.path.join(folder, "a"), options=tf.train.CheckpointOptions())
+    return [out, len(asked)]
+
+
+@case
+def averages_at_once(tf):
+    v, w = tf.Variable([1.0, 2.0], name="v"), tf.Variable(3.0, name="w")
+    plain, counted = tf.train.ExponentialMovingAverage(0.9), tf.train.ExponentialMovingAverage(0.9, num_updates=tf.Variable(2))
+    out = {"names": [plain.average_name(v), plain.name], "before": plain.average(v) is None}
+    step = tf.function(lambda: counted.apply([v, w]) and None)
+    counted.apply([v, w])
+    for _ in range(3):
+        plain.apply([v, w])
+        v.assign_add([1.0, -1.0])
+        w.assign(w * 2.0)
+        plain.apply([v, w])
+        step()
+    out["values"] = [ema.average(variable) for ema in (plain, counted) for variable in (v, w)]
+    return out
+
+
+@case
+def names_of_training_1(tf):
+    v1, t, folder = tf.compat.v1, tf.compat.v1.train, tempfile.mkdtemp()
+    out = {}
+    with tf.Graph().as_default(), v1.Session() as session:
+        step = v1.placeholder(tf.int64, [])
+        rates = {"piecewise": t.piecewise_constant_decay(step, [2, 5], [1.0, 0.5, 0.25]),
+                 "linear_cosine": t.linear_cosine_decay(0.5, step, 10), "cosines": t.linear_cosine_decay(
+                     1.0, step, 8, num_periods=2.0, alpha=0.1, beta=0.01)}
+        out["rates"] = {name: [session.run(rate, {step: n}) for n in (0, 1, 2, 3, 7, 20)] for name, rate in rates.items()}
+        out["steps"] = [outcome(lambda value=value: t.assert_global_step(value) and 0) for value in (
+            tf.constant(1), tf.constant(1.0), tf.constant([1]))]
+    with tf.Graph().as_default(), v1.Session() as session:
+        for name in ("a/w", "a/b", "c"):
+            v1.get_variable(name, initializer=[1.0, 2.0])
+        frozen = v1.get_variable("a/f", initializer=[5.0, 6.0], trainable=False)
+        session.run(v1.global_variables_initializer())
+        start = t.Saver().save(session, os.path.join(folder, "start"))
+        out["collections"] = [[v.name for v in v1.global_variables(scope)] for scope in ("a/", ".*/w", "w", "c:")]
+    for key, named in {"all": {}, "pattern": {"vars_to_warm_start": "a/.*"}, "list": {"vars_to_warm_start": ["a/f", "c"]},
+                       "renamed": {"vars_to_warm_start": "c", "var_name_to_prev_var_name": {"c": "a/b"}}}.items():
+        with tf.Graph().as_default(), v1.Session() as session:
+            variables = [v1.get_variable(name, [2], initializer=v1.zeros_initializer()) for name in ("a/w", "c")]
+            frozen = v1.get_variable("a/f", [2], initializer=v1.zeros_initializer(), trainable=False)
+            t.warm_start(start, **named)
+            session.run(v1.global_variables_initializer())
+            out[key] = session.run(variables + [frozen])
+    return out
+
+
+@case
+def summaries_under_conditions(tf):
+    folder, out = tempfile.mkdtemp(), {}
+    writer = tf.summary.create_file_writer(folder)
+
+    @tf.function
+    def traced(step):
+        with tf.summary.record_if(tf.equal(step % 2, 0)):
+            tf.summary.scalar("traced", tf.cast(step, tf.float32) * 2.0, step=step)
+
+    with writer.as_default():
+        for step in range(5):
+            with tf.summary.record_if(lambda: step % 2 == 1):
+                out[f"should {step}"] = bool(tf.summary.should_record_summaries())
+                tf.summary.scalar("function", step, step=step)
+                with tf.summary.record_if(True):
+                    tf.summary.scalar("within", step, step=step)
+            with tf.summary.record_if(tf.constant(step > 2)):
+                tf.summary.scalar("tensor", step, step=step)
+            traced(tf.constant(step, tf.int64))
+        out["after"] = bool(tf.summary.should_record_summaries())
+    writer.flush()
+    found = [os.path.join(folder, name) for name in os.listdir(folder)]
+    for event in tf.compat.v1.train.summary_iterator(found[0]):
+        for value in event.summary.value:
+            out.setdefault(value.tag, []).append(int(event.step))
+    return out
+
+
 # --- optimizers of Keras in Estimators, and their objects in checkpoints ----------------------------------------------
 
 

@@ -34,6 +34,14 @@ from ._module import Module as _Module
 SERVING = "serve"
 TRAINING = "train"
 DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default"
+GPU, TPU = "gpu", "tpu"  # tags
+PREDICT_METHOD_NAME, PREDICT_INPUTS, PREDICT_OUTPUTS = "tensorflow/serving/predict", "inputs", "outputs"
+CLASSIFY_METHOD_NAME, CLASSIFY_INPUTS = "tensorflow/serving/classify", "inputs"
+CLASSIFY_OUTPUT_CLASSES, CLASSIFY_OUTPUT_SCORES = "classes", "scores"
+REGRESS_METHOD_NAME, REGRESS_INPUTS, REGRESS_OUTPUTS = "tensorflow/serving/regress", "inputs", "outputs"
+ASSETS_DIRECTORY, ASSETS_KEY, DEBUG_DIRECTORY, VARIABLES_DIRECTORY = "assets", "saved_model_assets", "debug", "variables"
+DEBUG_INFO_FILENAME_PB, SAVED_MODEL_FILENAME_PB = "saved_model_debug_info.pb", "saved_model.pb"
+SAVED_MODEL_FILENAME_PBTXT, VARIABLES_FILENAME, SAVED_MODEL_SCHEMA_VERSION = "saved_model.pbtxt", "variables", 1
 _FUNCTION = "__function__/"
 
 
@@ -410,5 +418,6 @@ def contains_saved_model(export_dir: _Any) -> bool:
                for name in ("saved_model.pb", "saved_model.pbtxt"))
 
 
-__all__ = ["DEFAULT_SERVING_SIGNATURE_DEF_KEY", "LoadOptions", "SERVING", "SaveOptions", "TRAINING", "contains_saved_model", "load", "save"]
+__all__ = ["LoadOptions", "SaveOptions", "contains_saved_model", "load", "save"] + [
+    _name for _name in list(globals()) if _name.isupper() and not _name.startswith("_")]
 __getattr__ = _module_getattr(__name__)

@@ -107,13 +107,35 @@ def _number(step: _Any) -> int:
     return int(_np.asarray(step.numpy() if hasattr(step, "numpy") else step))
 
 
-def should_record_summaries() -> bool:
+@_contextlib.contextmanager
+def record_if(condition: _Any) -> _Any:
+    """In the block a writer takes summaries only where the condition holds: a boolean, a tensor or a function of no
+    arguments that gives one."""
+    before = _local.__dict__.get("condition", True)
+    _local.condition = condition
+    try:
+        yield
+    finally:
+        _local.condition = before
+
+
+def _condition() -> _Any:
+    condition = _local.__dict__.get("condition", True)
+    condition = condition() if callable(condition) else condition
+    return _read(condition)
+
+
+def should_record_summaries() -> _Any:
     """Whether a writer takes summaries."""
-    return bool(_writers()) and _writers()[-1] is not None
+    if not _writers() or _writers()[-1] is None:
+        return False
+    condition = _condition()
+    return condition if isinstance(condition, _Node) else bool(_unwrap(condition))
 
 
-def _write(kind: str, name: str, data: _Any, step: _Any) -> bool:
-    if not should_record_summaries():
+def _write(kind: str, name: str, data: _Any, step: _Any) -> _Any:
+    wanted = should_record_summaries()
+    if wanted is False:
         return False
     writer, step, trace = _writers()[-1], _step(step), _current_trace()
     if trace is None:
@@ -122,9 +144,11 @@ def _write(kind: str, name: str, data: _Any, step: _Any) -> bool:
     # a function that is traced writes after each of its runs
     if isinstance(step, _Variable):
         step = step._as_node(trace.graph)
-    nodes = [part for part in (data if isinstance(data, tuple) else (data,)) + (step,) if isinstance(part, _Node)]
+    nodes = [part for part in (data if isinstance(data, tuple) else (data,)) + (step, wanted) if isinstance(part, _Node)]
 
     def write(values: list) -> None:
+        if isinstance(wanted, _Node) and not values[-1]:
+            return
         rest = iter(values)
         parts = [next(rest) if isinstance(part, _Node) else part for part in
                  (data if isinstance(data, tuple) else (data,))]
@@ -207,5 +231,5 @@ def flush(writer: _Any = None, name: str | None = None) -> None:
 
 
 __all__ = ["SummaryWriter", "create_file_writer", "create_noop_writer", "experimental", "flush", "histogram", "image",
-           "scalar", "should_record_summaries", "text"]
+           "record_if", "scalar", "should_record_summaries", "text"]
 __getattr__ = _module_getattr(__name__)

@@ -2,7 +2,10 @@
 """tf.train: checkpoints as files, and Examples."""
 from __future__ import annotations
 
+import time as _time
 from typing import Any as _Any
+from typing import Callable as _Callable
+from typing import Iterator as _Iterator
 from typing import Mapping as _Mapping
 from typing import Sequence as _Sequence
 
@@ -28,6 +31,43 @@ class Server(_cluster.Server):
     def create_local_server(config: _Any = None, start: bool = True) -> "Server":
         """The only task of a cluster at a free port of this machine."""
         return Server({"local": [f"localhost:{_cluster.free_port()}"]}, protocol="grpc", config=config, start=start)
+
+
+class CheckpointOptions:
+    """How a checkpoint is written: completely, when save returns, at this machine."""
+
+    def __init__(self, experimental_io_device: _Any = None, experimental_enable_async_checkpoint: bool = False,
+                 experimental_write_callbacks: _Any = None, enable_async: bool = False):
+        if experimental_io_device not in (None, "/job:localhost") or experimental_write_callbacks:
+            raise NotImplementedError("experimental_io_device and experimental_write_callbacks do not exist yet")
+        self.enable_async = enable_async or experimental_enable_async_checkpoint  # a checkpoint may be there earlier
+
+
+def checkpoints_iterator(checkpoint_dir: _Any, min_interval_secs: float = 0, timeout: float | None = None,
+                         timeout_fn: _Callable | None = None) -> _Iterator[str]:
+    """The latest checkpoint of a directory, each time that there is a new one. After `timeout` seconds without one it
+    ends, unless timeout_fn() says that others may come."""
+    last = None
+    while True:
+        found = _next_checkpoint(checkpoint_dir, last, timeout)
+        if found is not None:
+            begin, last = _time.monotonic(), found
+            yield found
+            _time.sleep(max(begin + min_interval_secs - _time.monotonic(), 0))
+        elif timeout_fn is None or timeout_fn():
+            return
+
+
+def _next_checkpoint(directory: _Any, last: str | None, timeout: float | None) -> str | None:
+    """A latest checkpoint that is not `last`; None: there was none in time."""
+    end = _time.monotonic() + (float("inf") if timeout is None else timeout)
+    while True:
+        found = latest_checkpoint(directory)
+        if found is not None and found != last:
+            return found
+        if _time.monotonic() >= end:
+            return None
+        _time.sleep(min(max(end - _time.monotonic(), 0.0), 0.2))
 
 
 class BytesList:

@@ -4,6 +4,7 @@ and variables."""
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 import weakref
@@ -900,14 +901,15 @@ _VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.T
 
 
 def get_collection(key: str, scope: str | None = None) -> list:
-    """The values of a collection, those of variables first in the order in which they were made."""
+    """The values of a collection, those of variables first in the order in which they were made; with a scope those whose
+    names begin with this pattern."""
     graph = get_default_graph()
     found = []
     if key in _OF_C:
         c_nodes = graph._collection(_OF_C[key])
         found = [graph._variable(c_node) if key in _VARIABLES else graph._made(c_node) for c_node in c_nodes]
     found += state_of(graph).collections.get(key, [])
-    return [item for item in found if scope is None or getattr(item, "name", "").startswith(scope)]
+    return [item for item in found if scope is None or hasattr(item, "name") and re.match(scope, item.name)]
 
 
 def get_collection_ref(key: str) -> list:

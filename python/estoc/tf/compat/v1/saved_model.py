@@ -15,7 +15,12 @@ from ....predictor import SavedModel as _SavedModel
 from ..._absent import module_getattr as _module_getattr
 from ...saved_model import SERVING, TRAINING, contains_saved_model  # noqa: F401
 from ...saved_model import load as load_v2  # noqa: F401
+from ... import saved_model as _of_2
 from . import _graph
+
+
+LEGACY_INIT_OP_KEY, MAIN_OP_KEY = "legacy_init_op", "saved_model_main_op"
+globals().update((_name, getattr(_of_2, _name)) for _name in _of_2.__all__ if _name.isupper())
 
 
 class tag_constants:  # noqa: N801 - a module in TensorFlow

@@ -29,6 +29,7 @@ from ....summary import EventReader as _EventReader
 from ...train import *  # noqa: F401,F403
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import Tensor as _Tensor
+from ..._eager import eager as _eager
 from ..._eager import unwrap as _unwrap
 from ..._checkpoint import Part as _Part
 from ..._world import OtherWorld as _OtherWorld
@@ -44,6 +45,7 @@ from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSess
                          MonitoredTrainingSession, NanLossDuringTrainingError, NanTensorHook, ProfilerHook, Scaffold,
                          SecondOrStepTimer, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
                          StepCounterHook, StopAtStepHook, SummarySaverHook, WorkerSessionCreator)
+from ....estimator import VocabInfo  # noqa: F401
 from ._saver import (NewCheckpointReader, Saver, checkpoint_exists, get_checkpoint_mtimes,  # noqa: F401
                      init_from_checkpoint, remove_checkpoint)
 
@@ -83,6 +85,7 @@ def get_global_step(graph: _Any = None) -> _Any:
     return graph.global_step
 
 
+_tf_cast, _tf_minimum, _tf_cos = (_eager(getattr(_ops, name), name) for name in ("cast", "minimum", "cos"))
 _AVERAGED = "moving_average_variables"
 
 
@@ -97,7 +100,10 @@ class ExponentialMovingAverage:
         self._averages: dict = {}
 
     def apply(self, var_list: _Any = None) -> _Any:
-        """average -= (1 - decay) (average - variable); with num_updates the decay is at most (1 + n) / (10 + n)."""
+        """average -= (1 - decay) (average - variable); with num_updates the decay is at most (1 + n) / (10 + n). Variables
+        of a program that computes at once are averaged now, or by each run of a function."""
+        if var_list is not None and any(isinstance(variable, _Variable) for variable in var_list):
+            return self._apply_at_once(list(var_list))
         variables = _graph.trainable_variables() if var_list is None else list(var_list)
         decay = self._decay
         if self._steps is not None:
@@ -114,6 +120,20 @@ class ExponentialMovingAverage:
             difference = average.value() - variable.value()
             updates.append(_BaseVariable.assign_sub(average, difference * (1.0 - decay)))
         return _ops.group(updates)
+
+    def _apply_at_once(self, variables: list) -> None:
+        decay = self._decay
+        if self._steps is not None:
+            steps = _tf_cast(self._steps, "float32")
+            decay = _tf_minimum((steps + 1.0) / (steps + 10.0), _np.float32(decay))
+        for variable in variables:
+            name = self.average_name(variable)
+            if name not in self._averages:
+                made = self._averages[name] = _Variable(variable.numpy() if _default_graph() is None else variable._array(),
+                                                        trainable=False, name="average")
+                made._shown = name + ":0"
+            average = self._averages[name]
+            average.assign_sub((average.value() - variable.value()) * (1.0 - decay))
 
     def _average_of(self, variable: _Any) -> _Any:
         name = self.average_name(variable)
@@ -250,6 +270,54 @@ def piecewise_constant(x: _Any, boundaries: _Any, values: _Any, name: str | None
         raise ValueError(f"piecewise_constant: the length of boundaries should be 1 less than that of values: "
                          f"{len(boundaries)} boundaries, {len(values)} values")
     return _decayed(_optimizers.piecewise_constant(boundaries, values), x)
+
+
+piecewise_constant_decay = piecewise_constant
+
+
+def linear_cosine_decay(learning_rate: float, global_step: _Any, decay_steps: int, num_periods: float = 0.5,
+                        alpha: float = 0.0, beta: float = 0.001, name: str | None = None) -> _Any:
+    """learning_rate ((alpha + 1 - t) (1 + cos(2 pi num_periods t)) / 2 + beta), for t = min(step, decay_steps) /
+    decay_steps."""
+    if global_step is None:
+        raise ValueError("global_step is required for linear_cosine_decay.")
+    graph = _default_graph()
+
+    def rate() -> _Any:
+        step = _as_node(global_step, graph) if graph is not None else global_step
+        t = _tf_minimum(_tf_cast(step, "float32"), _np.float32(decay_steps)) / float(decay_steps)
+        return learning_rate * ((alpha + 1.0 - t) * 0.5 * (1.0 + _tf_cos(2 * _math.pi * num_periods * t)) + beta)
+
+    return rate() if graph is not None else rate
+
+
+def assert_global_step(global_step_tensor: _Any) -> None:
+    """Raises TypeError unless it is an integer, and ValueError unless it is a single one."""
+    shape = global_step_tensor.shape
+    if not global_step_tensor.dtype.is_integer:
+        raise TypeError(f'Existing "global_step" does not have integer type: {global_step_tensor.dtype}')
+    if shape is not None and len(shape) != 0:
+        raise TypeError(f'Existing "global_step" is not scalar: {shape}')
+
+
+def warm_start(ckpt_to_initialize_from: _Any, vars_to_warm_start: _Any = ".*", var_name_to_vocab_info: _Any = None,
+               var_name_to_prev_var_name: _Any = None) -> None:
+    """Variables of the graph begin with values of a checkpoint: trainable ones that a pattern matches, global ones that
+    one of a list of patterns matches, or these variables."""
+    if var_name_to_vocab_info:
+        raise NotImplementedError("var_name_to_vocab_info: tf.estimator.WarmStartSettings takes it")
+    earlier = dict(var_name_to_prev_var_name or {})
+    if isinstance(vars_to_warm_start, str):
+        variables = _graph.get_collection(_graph.GraphKeys.TRAINABLE_VARIABLES, vars_to_warm_start)
+    else:
+        variables = [variable for item in vars_to_warm_start or () for variable in (
+            _graph.get_collection(_graph.GraphKeys.GLOBAL_VARIABLES, item) if isinstance(item, str) else [item])]
+    names = [_node_name(variable) for variable in variables]
+    unused = sorted(set(earlier) - set(names))
+    if unused:
+        raise ValueError(f"You provided the following variables in var_name_to_prev_var_name that were not used: {unused}")
+    for name, variable in zip(names, variables):
+        init_from_checkpoint(ckpt_to_initialize_from, {earlier.get(name, name): variable})
 
 
 class Optimizer(_optimizers.Optimizer):
@@ -474,4 +542,10 @@ class AdadeltaOptimizer(Optimizer, _optimizers.Adadelta):
         _optimizers.Adadelta.__init__(self, learning_rate, rho, epsilon)
 
 
-__getattr__ = _module_getattr(__name__)
+__getattr__ = _module_getattr(__name__, {
+    **dict.fromkeys(("Supervisor", "SessionManager", "basic_train_loop"), "MonitoredTrainingSession"),
+    **dict.fromkeys(("QueueRunner", "add_queue_runner", "start_queue_runners", "queue_runner", "batch", "batch_join",
+                     "shuffle_batch", "shuffle_batch_join", "maybe_batch", "maybe_shuffle_batch", "input_producer",
+                     "string_input_producer", "slice_input_producer", "range_input_producer", "limit_epochs"),
+                    "tf.data.Dataset, whose batch, shuffle and repeat need no queues"),
+    "SyncReplicasOptimizer": "tf.distribute.MultiWorkerMirroredStrategy, or estimators under ParameterServerStrategy"})
