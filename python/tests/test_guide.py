@@ -3,6 +3,8 @@
 import os
 import re
 
+import numpy as np
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -37,3 +39,7 @@ def test_programs_of_the_migration_guide(tmp_path, monkeypatch):
     for block in programs("docs/migrate.md"):
         exec(compile(block, "docs/migrate.md", "exec"), names)
     assert names["result"]["accuracy"] > 0.9
+    old, net = names["old"], names["net"]
+    assert int(old.get_variable_value("step/.ATTRIBUTES/VARIABLE_VALUE")) == 400
+    kernel = old.get_variable_value("net/hidden/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+    assert np.array_equal(net.hidden.kernel, kernel) and names["older"][1] > names["older"][0]
