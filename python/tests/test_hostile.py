@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs do by mistake: data of another shape or kind, and exceptions from everything that calls them."""
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -158,3 +159,56 @@ def test_callbacks_are_freed():
     model.fit(X, Y, verbose=0)
     gc.collect()
     assert [ref() for ref in kept] == [None] * 3
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def in_threads(n, function):
+    """Calls the function in n threads at once, and raises what one of them raises."""
+    raised, start = [], threading.Barrier(n)
+
+    def run(number):
+        start.wait()
+        try:
+            function(number)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+def test_threads_add_to_one_variable():
+    total = tf.Variable(0.0)
+    in_threads(8, lambda number: [total.assign_add(1.0) for _ in range(100)])
+    assert float(total) == 800
+
+
+def test_each_thread_has_models_of_its_own():
+    def work(number):
+        for make in (Subclassed, functional):
+            model, counter = make(), tf.Variable(0.0)
+            model.compile("adam", "mse")
+            model.fit(X, Y, epochs=2, verbose=0)
+            np.testing.assert_allclose(model.predict(X, verbose=0), model(X), rtol=1e-5, atol=1e-5)
+            plus = tf.function(lambda x, counter=counter: x * counter + 1.0)
+            for i in range(1, 6):
+                counter.assign_add(1.0)
+                assert float(plus(tf.constant(2.0))) == 2 * i + 1
+
+    in_threads(6, work)
+
+
+def test_threads_use_one_model():
+    model = functional()
+    model.compile("sgd", "mse")
+    want = model.predict(X, verbose=0)
+    in_threads(4, lambda number: [np.testing.assert_array_equal(model.predict(X, verbose=0), want) for _ in range(5)])
+    in_threads(4, lambda number: model.fit(X, Y, verbose=0))
+    assert int(model.optimizer.iterations) == 4

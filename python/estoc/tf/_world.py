@@ -7,6 +7,7 @@ each strategy whose variables are elsewhere.
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 import weakref
@@ -71,6 +72,16 @@ class World:
         self._known = -1  # variables that have values
         self._lock = threading.RLock()
 
+    @contextlib.contextmanager
+    def alone(self) -> Any:
+        """Around what changes the graph or uses the session: other threads of the program wait. A trace has the world for
+        itself, with the threads of its replicas."""
+        if _local.__dict__.get("traces"):
+            yield
+        else:
+            with self._lock:
+                yield
+
     # --- the session ---
 
     def _create_session(self) -> Any:
@@ -81,15 +92,20 @@ class World:
 
     def session(self) -> Any:
         """The session, in which all variables have values."""
-        if self._session is None:
-            self._session = self._create_session()
-        self._initialize()
+        if self._session is None or self._count() != self._known:
+            with self.alone():
+                if self._session is None:
+                    self._session = self._create_session()
+                self._initialize()
         return self._session
+
+    def _count(self) -> int:
+        graph = self.graph._c
+        return lib.est_global_variables(graph).n + lib.est_local_variables(graph).n
 
     def _initialize(self) -> None:
         """Gives variables that joined the graph their initial values."""
-        graph = self.graph._c
-        count = lib.est_global_variables(graph).n + lib.est_local_variables(graph).n
+        count = self._count()
         if count != self._known:
             check(lib.est_session_init(self._session))
             self._known = count
@@ -112,8 +128,9 @@ class World:
     def ready(self) -> Any:
         """The session, with what networks have learned."""
         if self.trained:
-            for network in list(self.trained):
-                network.give_back()
+            with self.alone():
+                for network in list(self.trained):
+                    network.give_back_if_free()
         return self.session()
 
     def ready_to_run(self) -> Any:
@@ -142,7 +159,8 @@ class World:
 
     def read(self, name: bytes) -> np.ndarray:
         out = ffi.new("est_tensor **")
-        check(lib.est_session_read(self._ready_for(name), name, out))
+        with self.alone():
+            check(lib.est_session_read(self._ready_for(name), name, out))
         return to_array(take_tensor(out[0]))
 
     def write(self, name: bytes, value: Any, dtype: DType) -> None:
@@ -151,14 +169,16 @@ class World:
 
     def put(self, name: bytes, value: np.ndarray) -> None:
         """Writes a variable, which no tape is told."""
-        check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, copy=False)))
-        if name not in self.apart:
-            self.changed()
+        with self.alone():
+            check(lib.est_session_write(self._ready_for(name), name, to_tensor(value, copy=False)))
+            if name not in self.apart:
+                self.changed()
 
     # --- steps ---
 
     def prepare(self, feeds: Sequence[Node], fetches: Sequence[Node], targets: Sequence[Node]) -> "Step":
-        return Step(self.session(), feeds, fetches, targets, (self,))
+        with self.alone():
+            return Step(self.session(), feeds, fetches, targets, (self,))
 
     def run(self, step: "Step", values: list) -> list:
         with self._lock:
@@ -328,18 +348,23 @@ class Trace:
         self.effects: list[tuple] = []  # (nodes, function of their values): done by Python after every run
 
     def __enter__(self) -> "Trace":
+        self._alone = self.world.alone()
+        self._alone.__enter__()
         _local.__dict__.setdefault("traces", []).append(self)
         self._default = self.graph.as_default()
         self._default.__enter__()
         return self
 
     def __exit__(self, kind: Any, exception: Any, traceback: Any) -> None:
-        _local.traces.pop()
-        self._default.__exit__(kind, exception, traceback)
-        for function in self.late:
-            function()
-        if kind is not None:
-            lib.est_graph_recover(self.graph._c)
+        try:
+            _local.traces.pop()
+            self._default.__exit__(kind, exception, traceback)
+            for function in self.late:
+                function()
+            if kind is not None:
+                lib.est_graph_recover(self.graph._c)
+        finally:
+            self._alone.__exit__(None, None, None)
 
     def add_write(self, names: Sequence[str], operation: Node) -> None:
         self.targets.append(operation)
@@ -483,16 +508,17 @@ class Variable(metaclass=_Made):
         graph = None if graph is not None and graph.is_sketch else graph
         world = current_world() if graph is None or getattr(graph, "world", None) is not None else None
         graph = world.graph if world is not None else graph
-        own_name = name or "Variable"
-        keep = Keep()
-        here()
-        number = as_dtype(value.dtype)
-        trainable = trainable is not False  # also an integer, which has no gradient
-        handle = lib.est_weight(graph._c, keep.string(own_name), c_shape(value.shape), keep.options(
-            "est_weight_options", dtype=number.number, frozen=not (trainable and number.is_floating),
-            initializer=c_initializer(keep, lambda shape, dtype: value)))
-        graph.check()
-        self._bind(world, graph, handle, trainable, "/".join(name_scopes() + [own_name]))
+        with world.alone() if world is not None else contextlib.nullcontext():
+            own_name = name or "Variable"
+            keep = Keep()
+            here()
+            number = as_dtype(value.dtype)
+            trainable = trainable is not False  # also an integer, which has no gradient
+            handle = lib.est_weight(graph._c, keep.string(own_name), c_shape(value.shape), keep.options(
+                "est_weight_options", dtype=number.number, frozen=not (trainable and number.is_floating),
+                initializer=c_initializer(keep, lambda shape, dtype: value)))
+            graph.check()
+            self._bind(world, graph, handle, trainable, "/".join(name_scopes() + [own_name]))
         self.synchronization, self.aggregation, self.constraint = synchronization, aggregation, constraint
 
     def _bind(self, world: World | None, graph: Graph, handle: Any, trainable: bool, name: str | None = None) -> None:
@@ -522,11 +548,12 @@ class Variable(metaclass=_Made):
         keep, array = Keep(), as_array(value)
         number = as_dtype(array.dtype)
         graph = graph if world is None else world.graph
-        handle = lib.est_weight(graph._c, keep.string(name), c_shape(array.shape), keep.options(
-            "est_weight_options", dtype=number.number, frozen=True,
-            initializer=c_initializer(keep, lambda shape, dtype: array)))
-        graph.check()
-        variable = cls._of(world, graph, handle, False)
+        with world.alone() if world is not None else contextlib.nullcontext():
+            handle = lib.est_weight(graph._c, keep.string(name), c_shape(array.shape), keep.options(
+                "est_weight_options", dtype=number.number, frozen=True,
+                initializer=c_initializer(keep, lambda shape, dtype: array)))
+            graph.check()
+            variable = cls._of(world, graph, handle, False)
         variable._shown = name + ":0"
         return variable
 
@@ -696,6 +723,10 @@ class Variable(metaclass=_Made):
     def _write_now(self, function: str, value: Any) -> "Variable":
         from ._eager import unwrap
         new = as_array(unwrap(value), self._dtype)
+        with self._world.alone():  # the sum of what several threads add
+            return self._write_new(function, new)
+
+    def _write_new(self, function: str, new: np.ndarray) -> "Variable":
         if function != "est_assign":
             old = self._array()
             new = old + new if function == "est_assign_add" else old - new

@@ -515,7 +515,11 @@ class Layer(Recorded, Named):
         cost = regularizers.get(regularizer)
         # in a sketch the scope of the layer is that of another graph
         scope = "/".join(_context.__dict__.get("names", [])) if sketched else ""
-        with graph.scope(scope) if scope else contextlib.nullcontext():
+        with contextlib.ExitStack() as around:
+            if world is not None:
+                around.enter_context(world.alone())
+            if scope:
+                around.enter_context(graph.scope(scope))
             handle = lib.est_weight(graph._c, keep.string(name or "Variable"), c_shape(shape), keep.options(
                 "est_weight_options", dtype=as_dtype(dtype or self._dtype).number,
                 initializer=initializers._c(keep, initializer),

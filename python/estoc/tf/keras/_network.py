@@ -102,27 +102,41 @@ class Network:
         if self.has_cluster:
             self._world.give_moved(self)
             return
-        if self._version == self._world.version or self in self._world.trained:
-            return
-        session = lib.est_network_session(self._c)
-        if session == NULL:
-            return
-        for variable, name in self._pairs() + self._slot_pairs():
-            check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes), copy=False)))
-        self._version = self._world.version
+        with self._world.alone():
+            if self._version == self._world.version or self in self._world.trained:
+                return
+            session = lib.est_network_session(self._c)
+            if session == NULL:
+                return
+            for variable, name in self._pairs() + self._slot_pairs():
+                check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes), copy=False)))
+            self._version = self._world.version
+
+    def give_back_if_free(self) -> None:
+        """Gives back unless another thread uses the model, and does so at its end."""
+        model = self._model()
+        use = None if model is None else model._use_lock()
+        if use is None:
+            self.give_back()
+        elif use.acquire(blocking=False):
+            try:
+                self.give_back()
+            finally:
+                use.release()
 
     def give_back(self) -> None:
         """Gives the world what the session has."""
         world = self._world
-        world.trained.discard(self)
-        session = lib.est_network_session(self._c)
-        if session == NULL or self.has_cluster:
-            return
-        pairs = self._pairs() + self._slot_pairs()
-        before_write(world, lambda: [variable._bytes for variable, _ in pairs])
-        self._copy_back(pairs)
-        world.changed()
-        self._version = world.version
+        with world.alone():
+            world.trained.discard(self)
+            session = lib.est_network_session(self._c)
+            if session == NULL or self.has_cluster:
+                return
+            pairs = self._pairs() + self._slot_pairs()
+            before_write(world, lambda: [variable._bytes for variable, _ in pairs])
+            self._copy_back(pairs)
+            world.changed()
+            self._version = world.version
 
     def _copy_back(self, pairs: list) -> None:
         session, out = lib.est_network_session(self._c), ffi.new("est_tensor **")

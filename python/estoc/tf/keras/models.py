@@ -2,6 +2,7 @@
 """tf.keras.models: Sequential, functional and subclassed models over networks of the library."""
 from __future__ import annotations
 
+import functools as _functools
 import html as _html
 import itertools as _itertools
 import json as _json
@@ -9,8 +10,10 @@ import logging as _logging
 import os as _os
 import re as _re
 import shutil as _shutil
+import threading as _threading
 import weakref as _weakref
 from typing import Any as _Any
+from typing import Callable as _Callable
 from typing import Sequence as _Sequence
 
 import warnings as _warnings
@@ -186,6 +189,16 @@ def _only_hints(function: str, named: dict) -> None:
 def _writable(path: str, overwrite: bool) -> None:
     if not overwrite and _os.path.exists(path):
         raise FileExistsError(f"{path} exists; remove it, or give overwrite=True")
+
+
+def _by_one_thread(method: _Callable) -> _Callable:
+    """A method of a model that waits while another thread uses the network."""
+    @_functools.wraps(method)
+    def call(self: "Model", *args: _Any, **named: _Any) -> _Any:
+        with self._use_lock():
+            return method(self, *args, **named)
+
+    return call
 
 
 class Model(_Layer):
@@ -443,6 +456,10 @@ class Model(_Layer):
             self._drop_network()
         return backup.backup_dir
 
+    def _use_lock(self) -> _Any:
+        """Held while a thread uses the network."""
+        return self.__dict__.setdefault("_use", _threading.RLock())
+
     def _drop_network(self) -> None:
         """The next use makes another one, with the same values."""
         self._world_now().ready()
@@ -525,6 +542,7 @@ class Model(_Layer):
 
     # --- training ---
 
+    @_by_one_thread
     def fit(self, x: _Any = None, y: _Any = None, batch_size: int | None = None, epochs: int = 1,
             verbose: _Any = "auto", callbacks: _Any = None, validation_split: float = 0.0, validation_data: _Any = None,
             shuffle: bool = True, class_weight: dict | None = None, sample_weight: _Any = None, initial_epoch: int = 0,
@@ -689,6 +707,7 @@ class Model(_Layer):
 
     # --- evaluation and prediction ---
 
+    @_by_one_thread
     def evaluate(self, x: _Any = None, y: _Any = None, batch_size: int | None = None, verbose: _Any = "auto",
                  sample_weight: _Any = None, steps: int | None = None, callbacks: _Any = None,
                  return_dict: bool = False, **named: _Any) -> _Any:
@@ -714,6 +733,7 @@ class Model(_Layer):
         values = [found[name] for name in self.metrics_names if name in found]
         return values[0] if len(values) == 1 else values
 
+    @_by_one_thread
     def predict(self, x: _Any, batch_size: int | None = None, verbose: _Any = "auto", steps: int | None = None,
                 callbacks: _Any = None, **named: _Any) -> _np.ndarray:
         """The outputs for all rows."""
@@ -758,6 +778,7 @@ class Model(_Layer):
     def _called_on(self, batch: _Any) -> _Any:
         return _structure.map_structure(lambda leaf: leaf.numpy(), self(batch, training=False))
 
+    @_by_one_thread
     def predict_on_batch(self, x: _Any) -> _Any:
         if self.stateful:
             return self._called_on(x)
@@ -782,6 +803,7 @@ class Model(_Layer):
             return dict(zip(self.metrics_names, list(values)))
         return values[0] if n == 1 else list(values)
 
+    @_by_one_thread
     def train_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, class_weight: _Any = None,
                        reset_metrics: bool = True, return_dict: bool = False) -> _Any:
         if class_weight is not None:
@@ -795,6 +817,7 @@ class Model(_Layer):
             step()
         return result
 
+    @_by_one_thread
     def test_on_batch(self, x: _Any, y: _Any = None, sample_weight: _Any = None, reset_metrics: bool = True,
                       return_dict: bool = False) -> _Any:
         if not reset_metrics:
