@@ -118,6 +118,14 @@ class Table:
         return pyarrow.table({"x": [1, 2]}).__arrow_c_stream__(requested)
 
 
+@kind("py_on_gradient")
+def gradient_of_a_program(bad, folder):
+    double = tf.custom_gradient(lambda x: (x * 2.0, bad))
+    with tf.Graph().as_default():
+        x = tf.constant(1.0)
+        tf.gradients(double(x), x)
+
+
 @kind("py_on_map")
 def mapped(bad, folder):
     list(estoc.Dataset.range(3).map(bad, element_spec=SPEC))
