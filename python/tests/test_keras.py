@@ -253,8 +253,8 @@ def test_a_history_has_what_was_measured():
 def test_fit_loops_and_calls_share_variables():
     x, y = data()
     model = dense_model(tf)
-    model.compile(tf.keras.optimizers.SGD(0.05), "mse")
-    optimizer = tf.keras.optimizers.SGD(0.05)
+    optimizer = tf.keras.optimizers.SGD(0.02, momentum=0.5)
+    model.compile(optimizer, "mse")
 
     @tf.function
     def step():

@@ -58,6 +58,19 @@ def numbered(graph: Graph) -> Graph:
     return numbering[-1].number(graph) if numbering else graph
 
 
+class Trained(weakref.WeakSet):
+    """Networks that have newer values than the session of a world; each lives as long as a variable that it has."""
+
+    def add(self, network: Any) -> None:
+        if network not in self:
+            super().add(network)
+            network.hold()
+
+    def discard(self, network: Any) -> None:
+        super().discard(network)
+        network.let_go()
+
+
 class World:
     """A graph and its session."""
 
@@ -66,7 +79,7 @@ class World:
         self.graph.world = self
         lasting[int(ffi.cast("uintptr_t", self.graph._c))] = self.graph
         self.version = 0  # grows with every write of variables
-        self.trained: weakref.WeakSet = weakref.WeakSet()  # networks that have newer values than the session
+        self.trained = Trained()
         self.apart: set[bytes] = set()  # names of variables that no network has
         self._session: Any = None
         self._known = -1  # variables that have values
@@ -359,10 +372,10 @@ class Trace:
         try:
             _local.traces.pop()
             self._default.__exit__(kind, exception, traceback)
-            for function in self.late:
-                function()
             if kind is not None:
                 lib.est_graph_recover(self.graph._c)
+            for function in self.late:
+                function()
         finally:
             self._alone.__exit__(None, None, None)
 
@@ -474,6 +487,7 @@ class Variable(metaclass=_Made):
     __array_priority__ = 95
     SaveSliceInfo = None
     is_state = False  # of a metric of the library
+    trained_in: Any = None  # the network that has a newer value
     constraint: Callable | None = None  # what optimizers put it through after each update
 
     def __new__(cls, *arguments: Any, **named: Any) -> Any:

@@ -64,10 +64,15 @@ class Network:
         check(lib.est_network_create(lib.py_on_network, keep.options("est_network_options", **members), out))
         self._c = owned(out[0], "est_network_free", parents=(self._handle, strategy, keep))
         self.graph: Graph | None = None
+        self._held: list[tuple[Variable, bytes]] = []  # variables that it has newer values of
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
         self.has_guesses = False  # it can tell shapes, and compute nothing
         self.optimizer: Any = None  # of compile
+        self._older: set[str] = set()  # names of variables before it
+        self._variables: list[Variable] = []  # that it has trained
+        # of former compiles: what they have trained, and where the names of their variables begin
+        self._former: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.kinds: dict[str, tuple] = {}  # of the components that it was built for
 
     # --- variables ---
@@ -83,8 +88,8 @@ class Network:
     def _pairs(self) -> list[tuple[Variable, bytes]]:
         """Variables of the world, and the names of the same ones in the network."""
         graph, model = self._own_graph(), self._model()
-        if graph is None:
-            return []
+        if graph is None or model is None:
+            return self._held
         found: dict[int, tuple] = {}
         layers = [model] + model._flat_layers()
         for layer in layers:
@@ -96,6 +101,17 @@ class Network:
                 if twin is not None:
                     found[id(variable)] = (variable, twin._bytes)
         return list(found.values())
+
+    def hold(self) -> None:
+        """Variables may outlive the model, whose layers know them: they keep this alive while it has their values."""
+        self._held = self._pairs()
+        for variable, _ in self._held + self._slot_pairs():
+            variable.trained_in = self
+
+    def let_go(self) -> None:
+        for variable, _ in self._held + self._slot_pairs():
+            variable.trained_in = None
+        self._held = []
 
     def take(self) -> None:
         """Gives the session what the world has."""
@@ -154,28 +170,55 @@ class Network:
     def _slot_pairs(self) -> list[tuple[Variable, bytes]]:
         """Slots and counters of the optimizer in the world, and the names of the same ones here."""
         bound = self.optimizer._bound.get(self._world) if self.optimizer is not None else None
-        names = self._all_names() if bound is not None else []
-        prefix = self._prefix(names)
-        if prefix is None:
+        if bound is None or not self._variables:
             return []
-        found, known = [], set(names)
-        here = {id(variable): name.decode() for variable, name in self._pairs()}
-        slots = {f"{prefix}/{here.get(variable)}/{kind}": slot for (variable, kind), slot in bound.slots.items()}
-        slots["global_step"] = bound.iterations
+        return [(bound.iterations, b"global_step")] + self._slots_at(self._prefix(), bound, None)
+
+    def _slots_at(self, prefix: str | None, bound: Any, variables: list | None) -> list[tuple[Variable, bytes]]:
+        """Slots in the world of these variables, or of all, and the names of the same ones under a prefix."""
+        known, here = set(self._all_names()), {id(variable): name.decode() for variable, name in self._pairs()}
+        wanted = None if variables is None else {id(variable) for variable in variables}
+        slots = {f"{prefix}/{here.get(variable)}/{kind}": slot for (variable, kind), slot in bound.slots.items()
+                 if wanted is None or variable in wanted}
         slots.update({f"{prefix}/{name}": number for name, number in bound.numbers.items()})
         return [(slot, name.encode()) for name, slot in slots.items() if name in known]
 
-    def _prefix(self, names: list[str]) -> str | None:
-        """Of the names of the optimizer's variables: the last compile has the highest number; None: nothing was
-        trained yet."""
-        rule = re.escape(self.optimizer._rule) if self.optimizer is not None else ""
-        found = [re.match(rf"(training/{rule}(?:_(\d+))?)/", name) for name in names]
-        numbers = {int(match.group(2) or 0): match.group(1) for match in found if match}
-        return numbers[max(numbers)] if numbers else None
+    def _prefix(self) -> str | None:
+        """Of the names of the optimizer's variables, which are new since compile; None: there are none yet."""
+        if self.optimizer is None:
+            return None
+        rule = re.compile(rf"(training/{re.escape(self.optimizer._rule)}(?:_\d+)?)/")
+        found = (rule.match(name) for name in self._all_names() if name not in self._older)
+        return next((match.group(1) for match in found if match), None)
+
+    def leave_optimizer(self, following: Any) -> None:
+        """Before a compile: the world gets what the optimizer has counted, and the slots are kept for when it, or the
+        program, goes on with them."""
+        if self._variables and not self._world.is_remote:
+            if self in self._world.trained:
+                self.give_back()
+            self._former[self.optimizer] = (self._variables, self._prefix())
+        if following in self._former:
+            self.note_trained(following)
+
+    def begin(self, optimizer: Any) -> None:
+        """After a compile: the counter of steps is that of the optimizer; other names are of what it makes."""
+        self.optimizer, self._older, self._variables = optimizer, set(self._all_names()), []
+        self._former.pop(optimizer, None)
+        optimizer._compiled.add(self)
+        if lib.est_network_session(self._c) == NULL or self.has_cluster or self._world.is_remote:
+            return
+        bound = optimizer._bound.get(self._world)
+        steps = np.int64(0) if bound is None else bound.iterations.numpy()
+        check(lib.est_session_write(self.session(), b"global_step", to_tensor(steps)))
+
+    def trains(self, variables: list) -> None:
+        """Before training: which variables."""
+        self._variables += [variable for variable in variables if not any(variable is one for one in self._variables)]
 
     def build_training(self, rows: Any) -> None:
         """The function of training, with the slots of the optimizer, unless it is there."""
-        if self._prefix(self._all_names()) is not None:
+        if self._prefix() is not None:
             return
         like, keep = rows.dataset, None
         if like is None:
@@ -185,16 +228,30 @@ class Network:
         check(lib.est_network_build(self._c, like))
         self._version = -1
 
-    def give_slots(self) -> None:
-        """Gives the world the slots of a network that has trained."""
-        if lib.est_network_session(self._c) != NULL and not self.has_cluster:
-            self._copy_back(self._slot_pairs())
+    def _trained_by(self, optimizer: Any) -> tuple[list, str | None]:
+        """The variables that an optimizer has trained here, and where the names of its slots begin."""
+        if optimizer is self.optimizer and self._variables:
+            return self._variables, self._prefix()
+        return self._former.get(optimizer, ([], None))
+
+    def give_slots(self, optimizer: Any, variables: list) -> None:
+        """Gives the world the slots of these variables, if they were trained here."""
+        prefix = self._trained_by(optimizer)[1]
+        if prefix is not None and self.session() != NULL and not self.has_cluster:
+            self._copy_back(self._slots_at(prefix, optimizer._in_world(self._world), variables))
 
     def note_trained(self, optimizer: Any) -> None:
         """Makes the slots in the world that the network has here."""
-        model = self._model()
-        if model is not None and self.optimizer is optimizer and self._prefix(self._all_names()) is not None:
-            optimizer._make_slots(self._world, model.trainable_variables)
+        if self._model() is not None:
+            optimizer._make_slots(self._world, self._trained_by(optimizer)[0])
+
+    def hand_over(self) -> None:
+        """Before the network goes: the world gets all that it has."""
+        if not self._world.is_remote:
+            for optimizer in [*self._former, *([self.optimizer] if self.optimizer is not None else [])]:
+                self.note_trained(optimizer)
+        if self in self._world.trained:
+            self.give_back()
 
     def leave(self) -> dict[bytes, np.ndarray]:
         """Leaves the cluster; gives the values of the variables by their names in the world. The model makes another

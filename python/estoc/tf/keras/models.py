@@ -427,11 +427,11 @@ class Model(_Layer):
         else:
             shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained),
                       "weights_by_output": True}
+        network.leave_optimizer(self.optimizer)
         _check(_lib.est_network_compile(network._c, keep.options(
             "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
         network._keep.append((keep, compiled))
-        network.optimizer = self.optimizer
-        self.optimizer._compiled.add(network)
+        network.begin(self.optimizer)
 
     def _trained_outputs(self, outputs: _Sequence[str]) -> list[bool]:
         """Which of the outputs have a loss."""
@@ -462,6 +462,8 @@ class Model(_Layer):
 
     def _drop_network(self) -> None:
         """The next use makes another one, with the same values."""
+        if self._network is not None:
+            self._network.hand_over()
         self._world_now().ready()
         self.__dict__["_network"] = None
 
@@ -475,9 +477,7 @@ class Model(_Layer):
         network, kinds = self._network, rows.kinds()
         if network is not None and (network.has_guesses and not self.__dict__.get("_only_shapes") or any(
                 _differ(kind, network.kinds.get(name)) for name, kind in kinds.items())):
-            if self.optimizer is not None:
-                network.note_trained(self.optimizer)
-            network.give_back()
+            network.hand_over()
             network = self.__dict__["_network"] = None  # another one for data of this kind
         if network is None:
             network = _Network(self, [(name, dtype, tuple(shape)[1:]) for name, (dtype, shape) in
@@ -514,6 +514,7 @@ class Model(_Layer):
     def _bring_optimizer(self, rows: _Any) -> None:
         """Before training: gives the network what the optimizer has in the world, from loops or a checkpoint."""
         world, optimizer = self._world_now(), self.optimizer
+        self._network.trains(self.trainable_variables)
         bound = optimizer._bound.get(world)
         if world.is_remote or not _restorations and (bound is None or self._network in world.trained or
                                                      not bound.trained and not int(bound.iterations)):
@@ -529,8 +530,8 @@ class Model(_Layer):
         """Of the network, into the variable of the optimizer."""
         if self._world_now().is_remote:
             return
-        if rate == rate and not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
-            bound = self.optimizer._in_world(self._world_now())
+        bound = self.optimizer._in_world(self._world_now())  # whose counter the network has moved, too
+        if rate == rate and bound.rate is not None:
             bound.rate.assign(_np.float32(rate))
 
     def _give_rate(self, known: float) -> None:

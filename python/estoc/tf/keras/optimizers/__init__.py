@@ -51,12 +51,15 @@ class _Bound:
         rate, follows = optimizer._rate, isinstance(optimizer._rate, schedules.LearningRateSchedule)
         self.trained: list[_Variable] = []  # variables with slots, in the order of Keras
         self.slots: dict[tuple[int, str], _Variable] = {}  # (id of a variable, name of a slot) -> the slot
+        self.unused: dict[tuple[int, str], _Variable] = {}  # slots that `variables` has shown, of no use to an update
         self.numbers: dict[str, _Variable] = {}  # "beta_1", "decay", ..., and the product of Nadam's momenta
         self.averages: dict[int, _Variable] = {}  # id of a variable -> its moving average, of use_ema
         self.current: _Variable | None = None  # the rate of the last step of a schedule, of a graph
         make = _functools.partial(_Variable._in, world, graph=graph)
         self.iterations = make(_np.int64(0), "iteration")
         self.rate = None if follows else make(_np.float32(rate), "learning_rate")
+        if optimizer._legacy:
+            self.iterations._shown = f"{optimizer.name}/iter:0"
         if graph is not None:
             self.current = make(_np.float32(0.0), "current_learning_rate") if follows else None
         elif self.rate is not None:
@@ -160,13 +163,17 @@ class Optimizer(_Recorded):
 
     @property
     def variables(self) -> list[_Variable]:
-        return [self.iterations] + ([self._first().rate] if self._first().rate is not None else [])
+        """The counter of steps, moving averages and slots, in the order of Keras."""
+        bound = self._noted()
+        return [self._unused_slot(bound, *slot) if isinstance(slot, tuple) else slot
+                for slot in self._ordered(bound, self._together())]
 
     # --- slots ---
 
     _rule = ""  # what the library calls it in names of slots
     _slots: tuple = ()  # (Keras' name of the list, name of the slot)
     _by_kind = False  # all slots of one kind come before those of the next
+    _shown_kinds: dict = {}  # name of a slot -> Keras' name of it, where that is another one
 
     def _kinds(self) -> list:
         """The kinds of slots that an update makes."""
@@ -176,7 +183,14 @@ class Optimizer(_Recorded):
         """Makes the slots of these variables."""
         variables = [variable for variable in var_list if variable._world is not None]
         if variables and not variables[0]._world.is_remote:
+            self._note_networks(variables[0]._world)
             self._make_slots(variables[0]._world, variables)
+
+    def _note_networks(self, world: _Any) -> None:
+        """Slots for what networks have trained, in the order in which they did."""
+        for network in list(self._compiled):
+            if network._world is world and not world.is_remote:
+                network.note_trained(self)
 
     def _make_slots(self, world: _Any, variables: list) -> _Bound:
         """Slots for variables that have none, with the values of networks that have trained."""
@@ -187,9 +201,12 @@ class Optimizer(_Recorded):
         with _Trace(world):  # an update that nobody runs
             gradients = [world.graph.placeholder(None, variable.dtype, variable.shape) for variable in new]
             self._apply(gradients, tuple(new))
-        for network in list(self._compiled):
-            network.give_slots()
         return bound
+
+    def _shown_slot(self, kind: str, variable: _Variable) -> str:
+        if self._legacy:
+            return f"{self.name}/{variable.name.split(':')[0]}/{kind}:0"
+        return f"{self.name}/{self._shown_kinds.get(kind, kind)}/{variable._shown}"
 
     def _note_slots(self, bound: _Bound, world: _Any, variables: tuple) -> None:
         """Finds the slots that an update has made."""
@@ -202,41 +219,61 @@ class Optimizer(_Recorded):
             for _, kind in self._kinds():
                 slot = made.get(f"{self._scope}/{self._rule}/{variable._name}/{kind}")
                 if slot is not None:
-                    slot._shown = f"{self.name}/{kind}/{variable._shown}"
+                    slot._shown = self._shown_slot(kind, variable)
                     bound.slots[(id(variable), kind)] = slot
         for name in ("beta_1", "beta_2", "decay", "momentum", "rho", "momentum_cache"):
             number = made.get(f"{self._scope}/{self._rule}/{name}")
             if number is not None:
+                number._shown = f"{self.name}/{name}:0"
                 bound.numbers.setdefault(name, number)
         bound.trained += new
+        if world is not None:  # the session has them after the trace
+            _current_trace().late.append(_functools.partial(self._take_slots, new))
+
+    def _take_slots(self, variables: list) -> None:
+        """Gives new slots the values of networks that have trained."""
+        for network in list(self._compiled):
+            network.give_slots(self, variables)
+
+    def _noted(self) -> _Bound:
+        """With slots for what networks have trained."""
+        bound = self._first()
+        if bound.iterations._world is not None:
+            self._note_networks(bound.iterations._world)
+        return bound
+
+    def _together(self) -> list[list]:
+        """The kinds of slots in groups: those of one variable in a group stand together."""
+        kinds = self._kinds()
+        if self._by_kind or self._legacy and self._rule != "Ftrl":
+            return [[kind] for kind in kinds]
+        return [kinds[:len(self._slots)], kinds[len(self._slots):]]
+
+    def _ordered(self, bound: _Bound, together: list[list]) -> list:
+        """All that Keras has a variable for; a pair of a variable and a kind: a slot that the update does not need."""
+        averages = [self._average_of(bound, variable) for variable in bound.trained] if self.use_ema else []
+        numbers = [bound.numbers[name] for name in ("momentum_cache",) if self._legacy and name in bound.numbers]
+        slots = [bound.slots.get((id(variable), kind), (variable, kind))
+                 for part in together for variable in bound.trained for _, kind in part]
+        if self._legacy:  # which has none that it does not need
+            slots = [slot for slot in slots if isinstance(slot, _Variable)]
+        return [bound.iterations] + numbers + averages + slots
 
     def _checkpoint_parts(self) -> _Part:
         """Variables by the names of Keras 2.15, or of its legacy optimizers."""
-        bound = self._first()
-        world = bound.iterations._world
-        for network in list(self._compiled):
-            if world is not None and network._world is world and not world.is_remote:
-                network.note_trained(self)
+        bound = self._noted()
         if self._legacy:
             return self._legacy_parts(bound)
-        lists: dict[str, list] = {name: [] for name, _ in self._kinds()}
-        averages = [self._average_of(bound, variable) for variable in bound.trained] if self.use_ema else []
-        order = [bound.iterations] + averages
-
-        def add(variable: _Variable, name: str, kind: str) -> None:
-            slot = bound.slots.get((id(variable), kind))
-            if slot is None:  # Keras has one that the update does not need
-                slot = _Part(value=_np.zeros(tuple(variable.shape), variable.dtype.as_numpy_dtype),
-                             name=f"{self.name}/{kind}")
-            lists[name].append(slot)
-            order.append(slot)
-
-        kinds = self._kinds()
-        together = [[kind] for kind in kinds] if self._by_kind else [kinds[:len(self._slots)], kinds[len(self._slots):]]
+        together = self._together()
+        order = [_Part(value=_np.zeros(tuple(slot[0].shape), slot[0].dtype.as_numpy_dtype),
+                       name=f"{self.name}/{slot[1]}") if isinstance(slot, tuple) else slot
+                 for slot in self._ordered(bound, together)]
+        averages = order[1:1 + len(bound.trained)] if self.use_ema else []
+        rest, lists = iter(order[1 + len(averages):]), {name: [] for name, _ in self._kinds()}
         for part in together:
-            for variable in bound.trained:
-                for name, kind in part:
-                    add(variable, name, kind)
+            for _ in bound.trained:
+                for name, _ in part:
+                    lists[name].append(next(rest))
         found = [("_variables", _numbered(order)), ("_iterations", bound.iterations)]
         if bound.rate is not None:
             found.append(("_learning_rate", bound.rate))
@@ -375,6 +412,15 @@ class Optimizer(_Recorded):
 
     # --- after the update ---
 
+    def _unused_slot(self, bound: _Bound, variable: _Variable, kind: str) -> _Variable:
+        """One that Keras has and the update does not need: zeros."""
+        slot = bound.unused.get((id(variable), kind))
+        if slot is None:
+            zeros = _np.zeros(tuple(variable.shape), variable.dtype.as_numpy_dtype)
+            slot = bound.unused[(id(variable), kind)] = _Variable._in(variable._world, zeros, kind)
+            slot._shown = self._shown_slot(kind, variable)
+        return slot
+
     def _average_of(self, bound: _Bound, variable: _Variable) -> _Variable:
         """The moving average of a variable, which begins with the value of the variable."""
         made = bound.averages.get(id(variable))
@@ -450,7 +496,7 @@ class Optimizer(_Recorded):
 class SGD(Optimizer):
     """w -= lr g; with momentum v = momentum v - lr g, w += v."""
 
-    _rule, _slots = "SGD", (("momentums", "momentum"),)
+    _rule, _slots, _shown_kinds = "SGD", (("momentums", "momentum"),), {"momentum": "m"}
 
     def __init__(self, learning_rate: _Any = 0.01, momentum: float = 0.0, nesterov: bool = False, name: str = "SGD",
                  **named: _Any):
@@ -489,7 +535,7 @@ class AdamW(Adam):
 class RMSprop(Optimizer):
     """Gradients divided by the root of a running mean of their squares."""
 
-    _rule, _by_kind = "RMSprop", True
+    _rule, _by_kind, _shown_kinds = "RMSprop", True, {"rms": "velocity", "mg": "average_gradient"}
 
     def _kinds(self) -> list:
         return [("_velocities", "rms")] + [("_momentums", "momentum")] * bool(self.momentum) + [
@@ -517,6 +563,7 @@ class Adadelta(Optimizer):
     """Steps in the size of former ones."""
 
     _rule, _slots = "Adadelta", (("_accumulated_grads", "accum_grad"), ("_accumulated_delta_vars", "accum_var"))
+    _shown_kinds = {"accum_grad": "accumulated_grad", "accum_var": "accumulated_delta_var"}
 
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta",
                  **named: _Any):
@@ -526,7 +573,7 @@ class Adadelta(Optimizer):
 class Adamax(Optimizer):
     """Adam with the largest gradient in place of a mean square."""
 
-    _rule, _slots = "Adamax", (("_m", "m"), ("_u", "v"))
+    _rule, _slots, _shown_kinds = "Adamax", (("_m", "m"), ("_u", "v")), {"v": "u"}
 
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  name: str = "Adamax", **named: _Any):
