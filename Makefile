@@ -43,7 +43,7 @@ test: build
 
 test-python: ## the tests of the Python package on build/release (sets up build/python-venv); TESTS="-k dataset" selects
 test-python: build/release/build.ninja
-	@cmake --build build/release --target libestoc.so
+	@cmake --build build/release --target libestoc.so libestoc_cuda_on_cpu.so
 	@scripts/python-env --tests
 	@build/python-venv/bin/python python/build_native.py build/python --library build/release
 	@PYTHONPATH="$(CURDIR)/build/python" build/python-venv/bin/python -m pytest -q -p no:cacheprovider python/tests $(TESTS)

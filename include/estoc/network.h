@@ -90,6 +90,12 @@ typedef struct est_network_options {
     est_strings         outputs;     /* names of several outputs (est_outputs); empty: there is one; copied */
     est_precision       precision;   /* of the layers, in the graphs that the network makes; est_network_apply has that
                                       * of the caller's graph. 0: float32. Exports are made in float32 */
+
+    /* as in est_session_options, for the session of the network; a strategy with devices of its own says which. Names
+     * are copied */
+    est_strings devices;
+    bool        no_soft_placement, log_device_placement, no_tf32;
+    int64_t     device_memory_limit;
 } est_network_options;
 
 #define EST_NETWORK(...)                                                                                               \

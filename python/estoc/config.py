@@ -118,7 +118,9 @@ class RunConfig:
                  train_distribute: Strategy | None = None, eval_distribute: Strategy | None = None,
                  session_creation_timeout_secs: float = 7200, protocol: str | None = None, threads: int = 0,
                  check_numerics: bool = False, no_input_position: bool = False, no_graph_def: bool = False,
-                 cluster_json: str | None = None, precision: str = "float32"):
+                 cluster_json: str | None = None, precision: str = "float32", devices: Sequence[str] = (),
+                 no_soft_placement: bool = False, log_device_placement: bool = False, no_tf32: bool = False,
+                 device_memory_limit: int = 0):
         if precision not in _PRECISIONS:
             raise ValueError(f"precision is {precision!r}; it is one of {', '.join(_PRECISIONS)}")
         if save_checkpoints_steps is _DEFAULT and save_checkpoints_secs is _DEFAULT:
@@ -152,6 +154,9 @@ class RunConfig:
         self.no_graph_def = no_graph_def
         self.cluster_json = cluster_json
         self.precision = precision
+        self.devices = list(devices)
+        self.no_soft_placement, self.log_device_placement = no_soft_placement, log_device_placement
+        self.no_tf32, self.device_memory_limit = no_tf32, device_memory_limit
         self._task = Task(cluster_json, no_chief_ok=isinstance(train_distribute, MultiWorkerMirroredStrategy))
 
     task_type = property(lambda self: self._task.type)
@@ -178,8 +183,14 @@ class RunConfig:
             raise ValueError("Can not provide both save_checkpoints_steps and save_checkpoints_secs.")
         return new
 
+    def _placement(self) -> dict[str, Any]:
+        """Which devices compute, and how."""
+        return {name: getattr(self, name) for name in (
+            "devices", "no_soft_placement", "log_device_placement", "no_tf32", "device_memory_limit")}
+
     def _c(self, keep: Keep) -> Any:
         keep.append(self)
+        placement = self._placement()
         return keep.options(
             "est_run_config", model_dir=keep.string(self.model_dir), seed=c_seed(self.seed),
             save_summary_steps=_or_off(self.save_summary_steps),
@@ -193,7 +204,8 @@ class RunConfig:
             no_graph_def=self.no_graph_def, precision=_PRECISIONS[self.precision], protocol=keep.string(self.protocol),
             train_distribute=self.train_distribute._c if self.train_distribute is not None else NULL,
             eval_distribute=self.eval_distribute._c if self.eval_distribute is not None else NULL,
-            cluster_json=keep.string(self.cluster_json), quiet=True)
+            cluster_json=keep.string(self.cluster_json), quiet=True,
+            **{**placement, "devices": keep.strings(placement["devices"])})
 
 
 def _or_off(value: float | None) -> Any:

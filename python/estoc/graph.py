@@ -179,7 +179,7 @@ class Graph:
             if device is None:
                 parts, function = {}, None
             elif isinstance(device, str):
-                parts.update(_device_parts(device))
+                parts.update(device_parts(device))
             else:
                 function = device
         lib.est_graph_device(self._c, "".join(parts[key] for key in _DEVICE_PARTS if key in parts).encode())
@@ -272,7 +272,7 @@ class Graph:
 _DEVICE_PARTS = ("job", "replica", "task", "device")
 
 
-def _device_parts(device: str) -> dict[str, str]:
+def device_parts(device: str) -> dict[str, str]:
     """The parts of a device by what they say; C checks them."""
     parts = {}
     for part in filter(None, device.split("/")):
@@ -523,18 +523,22 @@ def as_node(value: Any, graph: Graph, like: DType | None = None) -> Node:
 
 
 class Session:
-    """Runs a graph and owns its variables; with a target (Server.target) the tasks of that cluster do. One thread at a
-    time."""
+    """Runs a graph and owns its variables; with a target (Server.target) the tasks of that cluster do. It computes on
+    the first GPU, if there is one, unless `devices` are others: ["/gpu:1"], ["/cpu:0"]. One thread at a time."""
 
     def __init__(self, graph: Graph, threads: int = 0, seed: int = 0, check_numerics: bool = False,
-                 target: str | None = None, connect_secs: float = 0):
+                 target: str | None = None, connect_secs: float = 0, devices: Sequence[str] = (),
+                 no_soft_placement: bool = False, log_device_placement: bool = False, no_tf32: bool = False,
+                 device_memory_limit: int = 0):
         self.graph = graph
         keep = Keep()
         out = ffi.new("est_session **")
         graph.check()
         check(lib.est_session_create(graph._c, keep.options(
             "est_session_options", threads=threads, seed=seed, check_numerics=check_numerics,
-            target=keep.string(target or None), connect_secs=connect_secs), out))
+            target=keep.string(target or None), connect_secs=connect_secs, devices=keep.strings(devices),
+            no_soft_placement=no_soft_placement, log_device_placement=log_device_placement, no_tf32=no_tf32,
+            device_memory_limit=device_memory_limit), out))
         self._c = owned(out[0], "est_session_free", parents=(graph,))
 
     def __enter__(self) -> "Session":

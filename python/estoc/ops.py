@@ -76,7 +76,7 @@ def _operation(function: Callable) -> Callable:
         result = function(*bound.args, **bound.kwargs)
         if builds:
             return result
-        with Session(graph, threads=1) as session:
+        with Session(graph, threads=1, devices=["/cpu:0"]) as session:
             return session.run(result)
 
     call.over_nodes = function

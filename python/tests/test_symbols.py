@@ -134,7 +134,7 @@ read_value stateful stable shift
 shape_invariants infer_shape swap_memory optimize fallback_to_while_loop warn tensor_array_name colocate_with_first_write_call fast strict
 meta_graph_suffix write_meta_graph strip_default_attrs save_debug_info save_graph_def save_traces clear_devices graph
 graph_def checkpoint_format_version write_version sharded restore_sequentially save_relative_paths write_graph
-show_dataflow show_memory cuda_only min_cuda_compute_capability
+show_dataflow show_memory cuda_only
 """.split())
 #: Others, and why.
 UNREAD = {

@@ -134,6 +134,25 @@ static est_status copy_outputs(est_network *network, est_strings names)
     return EST_OK;
 }
 
+static est_status copy_placement(est_network *network, const est_network_options *o)
+{
+    est_strings  own   = est_strategy_devices(network->strategy);
+    const char **names = est_arena_alloc(network->arena, ((size_t)o->devices.n + 1) * sizeof *names);
+
+    EST_REQUIRE_LIST("EST_NETWORK: devices", o->devices);
+    if (names == NULL) return est_no_memory();
+    for (int i = 0; i < o->devices.n; i++) {
+        if (o->devices.data[i] == NULL) return est_refuse_null("EST_NETWORK: device", i);
+        names[i] = est_arena_strdup(network->arena, o->devices.data[i]);
+        if (names[i] == NULL) return est_no_memory();
+    }
+    network->placement = *EST_SESSION(.devices              = own.n > 0 ? own : (est_strings){ names, o->devices.n },
+                                      .no_soft_placement    = o->no_soft_placement,
+                                      .log_device_placement = o->log_device_placement, .no_tf32 = o->no_tf32,
+                                      .device_memory_limit = o->device_memory_limit, .threads = o->threads);
+    return EST_OK;
+}
+
 /* The same on all workers of a job, who cannot tell each other before they have joined, and in a job that goes on. */
 static uint64_t draw_seed(const est_network *network)
 {
@@ -159,6 +178,7 @@ static est_status fill(est_network *network, const est_network_options *o, const
     network->threads   = o->threads;
     network->precision = o->precision;
     network->seed      = o->seed != 0 ? o->seed : draw_seed(network);
+    EST_TRY(copy_placement(network, o));
     EST_TRY(copy_outputs(network, o->outputs));
     return copy_inputs(network, o->inputs);
 }
@@ -535,9 +555,7 @@ static est_status build(est_network *network)
     (void)est_global_step(network->graph);
     EST_TRY(est_graph_status(network->graph));
     if (est_network_is_coordinated(network)) return EST_OK;
-    EST_TRY(est_session_create(
-        network->graph, EST_SESSION(.threads = network->threads, .devices = est_strategy_devices(network->strategy)),
-        &network->session));
+    EST_TRY(est_session_create(network->graph, &network->placement, &network->session));
     return est_session_init(network->session);
 }
 

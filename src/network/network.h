@@ -103,7 +103,8 @@ struct est_network {
     est_precision       precision;
     bool                named; /* the name was given */
     int                 threads;
-    est_network_field  *inputs; /* [n_inputs]; n_inputs 0: not known yet */
+    est_session_options placement; /* of the session: which devices, and what runs on them */
+    est_network_field  *inputs;    /* [n_inputs]; n_inputs 0: not known yet */
     int                 n_inputs;
     bool                class_built;  /* its `build` was called */
     est_graph          *graph;        /* NULL: not built */

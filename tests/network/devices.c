@@ -108,6 +108,24 @@ TEST(default_device)
     assert_nothing_left();
 }
 
+TEST(devices_by_name)
+{
+    static const char *const names[][2] = { { "/gpu:1", "/device:GPU:1" }, { "/cpu:0", "/device:CPU:0" } };
+
+    for (int i = 0; i < 2; i++) {
+        est_network *network;
+
+        assert_ok(est_network_create(
+            model,
+            EST_NETWORK(.inputs = EST_INPUTS({ "x", EST_F32, EST_SHAPE(3) }), .devices = EST_STRINGS(names[i][0])),
+            &network));
+        assert_ok(est_network_build(network, NULL));
+        assert_string_equal(device_of(network, "dense/kernel"), names[i][1]);
+        est_network_free(network);
+    }
+    assert_nothing_left();
+}
+
 TEST(one_device)
 {
     est_strategy *cpu, *gpu;

@@ -20,7 +20,7 @@ from .._lib import check, ffi, here, lib
 from .._tensor import DType, array_like, as_array, as_dtype, number_like
 from ..graph import Graph, Node, Session, Shape, default_graph
 from ..io import RaggedArray
-from . import _structure
+from . import _devices, _structure
 from ._absent import error
 from ._signatures import Binding
 from ._world import Step, Variable, on_own_lines, shown
@@ -214,7 +214,7 @@ class _Computed:
         self.leaves = _structure.flatten(result)
         nodes = [leaf for leaf in self.leaves if isinstance(leaf, Node)]
         self.graph.check()
-        self.session = Session(self.graph, threads=1)
+        self.session = Session(self.graph, threads=1, **_devices.options_at_once(getattr(function, "device", None)))
         self.step = Step(self.session._c, self.feeds, nodes, (), (self.session,))
         self.single = len(nodes) == 1 and result is nodes[0]
         self.bytes = 0
@@ -259,8 +259,22 @@ class _Computed:
                                               for leaf in self.leaves])
 
 
+@functools.lru_cache(maxsize=_STEPS_MAX)
+def _pinned(function: Callable, device: str) -> Callable:
+    """The function for a device, one object for each of both."""
+    def pinned(*positional: Any, **named: Any) -> Any:
+        with default_graph().device(device):
+            return function(*positional, **named)
+
+    pinned.device = device
+    return pinned
+
+
 def compute(function: Callable, positional: tuple, named: dict) -> Any:
-    """The result of a function over nodes for arguments that have values: arrays are tensors, anything else static."""
+    """The result of a function over nodes for arguments that have values: arrays are tensors, anything else static. It is
+    computed on the CPU, unless a `with tf.device` names a GPU: a copy there and back takes longer than most operations."""
+    if _devices.scopes and threading.get_ident() in _devices.scopes:
+        function = _pinned(function, _devices.scopes[threading.get_ident()])
     if not named:
         if len(positional) == 2:
             x, y = positional

@@ -23,6 +23,7 @@ from ..errors import OpError
 from ..graph import Graph, Node, Session, Shape, default_graph, lasting
 from ..graph import Variable as _Handle
 from ..initializers import c_initializer
+from . import _devices
 from . import _creators
 
 _local = threading.local()
@@ -100,7 +101,7 @@ class World:
     def _create_session(self) -> Any:
         keep, out = Keep(), ffi.new("est_session **")
         check(lib.est_session_create(self.graph._c, keep.options(
-            "est_session_options", log_device_placement=placement["log"], no_soft_placement=not placement["soft"]), out))
+            "est_session_options", **_devices.members(keep, _devices.options())), out))
         return owned(out[0], "est_session_free", parents=(self.graph,))
 
     def session(self) -> Any:
@@ -279,8 +280,6 @@ def _span(keep: Keep, nodes: Sequence[Node]) -> Any:
     return keep.span("est_nodes", "est_node", [node._c for node in nodes])
 
 
-#: Of sessions that are made from now on: whether they log where operations run, and run what a device has not elsewhere.
-placement = {"log": False, "soft": True}
 _seed = [0]  # of the program; 0: none
 _WITHOUT_SEED = 87654321  # of the program, where a call has one; the same in TensorFlow
 _draws: Counter = Counter()  # how often numbers were drawn by each seed of a call; None: without one
@@ -292,6 +291,11 @@ def default_world() -> World:
     if not _default:
         _default.append(World(_seed[0]))
     return _default[0]
+
+
+def has_session() -> bool:
+    """Whether the devices of functions are settled."""
+    return bool(_default) and _default[0]._session is not None
 
 
 def new_world() -> None:
@@ -449,7 +453,7 @@ def _initial(node: Node) -> np.ndarray:
     if node.graph.is_sketch or trace is not None and trace.graph is node.graph:
         try:
             if node.graph.is_sketch:
-                with Session(node.graph, threads=1) as session:
+                with Session(node.graph, threads=1, devices=["/cpu:0"]) as session:
                     return as_array(session.run(node))
             return trace.world.prepare([], [node], []).run([])[0]
         except OpError as error:

@@ -14,7 +14,7 @@ from ..graph import Node as _Node
 from ._absent import module_getattr as _module_getattr
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
-from ._world import placement as _placement
+from ._devices import placement as _placement
 
 check_numerics = _eager(_ops.check_numerics, "check_numerics")
 

@@ -48,7 +48,7 @@ def _draw(build: _Callable, *inputs: _Any, seed: int | None = None) -> _Any:
         return graph.node(build(*nodes))
     graph = _numbered(_Graph(_next_seed(seed)))
     nodes = [graph.constant(_as_array(_unwrap(item))) for item in inputs]
-    with _Session(graph, threads=1) as session:
+    with _Session(graph, threads=1, devices=["/cpu:0"]) as session:
         return _Tensor(session.run(graph.node(build(*nodes))))
 
 

@@ -196,7 +196,8 @@ class _Export:
 
     def write(self, path: str) -> None:
         out = _ffi.new("est_session **")
-        _check(_lib.est_session_create(self.graph._c, self.keep.options("est_session_options", threads=1, seed=1), out))
+        _check(_lib.est_session_create(self.graph._c, self.keep.options(
+            "est_session_options", threads=1, seed=1, devices=self.keep.strings(["/cpu:0"])), out))
         session = _owned(out[0], "est_session_free", parents=(self.graph,))
         _check(_lib.est_session_init(session))
         for twin, variable in self._pairs():

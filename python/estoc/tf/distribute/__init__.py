@@ -37,6 +37,7 @@ from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
 from .. import _structure, _world
+from .. import _devices as _local_devices
 from .. import config as _devices
 from .._absent import Named as _Named
 from .._absent import module_getattr as _module_getattr
@@ -590,8 +591,9 @@ class MirroredStrategy(_Local, _config.MirroredStrategy):
         if devices is not None:  # "cpu:0" is "/cpu:0"
             devices = _visible([device if device.startswith("/") else f"/{device}" for device in
                                 ([devices] if isinstance(devices, str) else devices)])
-        elif len(_devices.list_logical_devices()) > 1:
-            devices = [device.name for device in _devices.list_logical_devices()]
+        else:
+            found = _devices.list_logical_devices("GPU") or _devices.list_logical_devices("CPU")
+            devices = [device.name for device in found] if len(found) > 1 else None
         _config.MirroredStrategy.__init__(self, devices)
 
 
@@ -665,7 +667,8 @@ class _WorkersWorld(_world.World):
     def _create_joined(self) -> _Any:
         keep, out = _Keep(), _ffi.new("est_session **")
         _check(_lib.est_session_create(self.graph._c, keep.options(
-            "est_session_options", communicator=_lib.est_workers_communicator(self._joined)), out))
+            "est_session_options", communicator=_lib.est_workers_communicator(self._joined),
+            **_local_devices.members(keep, _local_devices.options())), out))
         return _owned(out[0], "est_session_free", parents=(self.graph, self._joined))
 
     def ready_to_run(self) -> _Any:

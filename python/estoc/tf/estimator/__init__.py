@@ -23,6 +23,7 @@ from ...layers import ACTIVATIONS as _ACTIVATIONS
 from .. import _checkpoint
 from .._absent import error as _error
 from .._absent import module_getattr as _module_getattr
+from .._devices import options_of as _options_of
 from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener, FeedFnHook,  # noqa: F401
                                     FinalOpsHook,
                                     GlobalStepWaiterHook, LoggingTensorHook, NanLossDuringTrainingError, NanTensorHook,
@@ -61,9 +62,12 @@ class RunConfig(_RunConfig):
     session_config = property(lambda self: self._session_config)
 
     def _set_session_config(self, session_config: _Any) -> None:
-        """Its number of threads; the other fields are about devices that do not exist."""
+        """Its number of threads, and which devices compute; other fields have no use here."""
         self._session_config = session_config
         self.threads = int(getattr(session_config, "intra_op_parallelism_threads", 0) or 0)
+
+    def _placement(self) -> dict:
+        return _options_of(self._session_config)
 
     def replace(self, **changes: _Any) -> "RunConfig":
         if "tf_random_seed" in changes:

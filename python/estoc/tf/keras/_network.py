@@ -14,7 +14,7 @@ from ... import data as _data
 from ..._lib import NULL, Handle, Keep, check, ffi, lib, node_callback, owned, text
 from ..._tensor import as_array, as_dtype, c_shape, take_tensor, to_array, to_tensor
 from ...graph import Graph, Node, as_node
-from .. import _structure
+from .. import _devices, _structure
 from .._eager import Tensor, unwrap
 from .._world import Variable, before_write
 
@@ -51,7 +51,7 @@ class Network:
         strategy = model._strategy if self.has_cluster or not self._world.is_remote else None
         members = {"name": keep.string(model.name), "user": self._handle.pointer,
                    "strategy": strategy._c if strategy is not None else None,
-                   "seed": model._seed_of_network()}
+                   "seed": model._seed_of_network(), **_devices.members(keep, _devices.options())}
         if model_dir is not None:
             members["model_dir"] = keep.string(model_dir)
         self.outputs = model._outputs_of_network()

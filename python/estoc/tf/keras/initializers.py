@@ -53,7 +53,7 @@ class Initializer(_Recorded, _own.Initializer):
         node = Node(graph, _lib.est_initial_value(self._c(keep), graph._c, _as_dtype(dtype or "float32").number,
                                                   c_shape(tuple(shape))))
         graph.check()
-        with Session(graph, threads=1) as session:
+        with Session(graph, threads=1, devices=["/cpu:0"]) as session:
             return Tensor(session.run(node))
 
 

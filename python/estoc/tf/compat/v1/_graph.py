@@ -19,6 +19,7 @@ from ...._tensor import as_array, as_dtype, c_shape, float32
 from ....errors import FailedPreconditionError
 from ....graph import Node, Shape, as_node, default_graph, set_root_graph
 from ....initializers import Initializer, c_initializer, zeros
+from ... import _devices
 from ..._absent import error
 from ..._creators import announce
 from ..._world import has_variables, numbered
@@ -520,8 +521,25 @@ def init_scope() -> Iterator[None]:
 
 
 def device(device_name_or_function: Any) -> Any:
-    """Pins the operations made within to a device: a text, a function of an operation, or None."""
-    return get_default_graph().device(device_name_or_function)
+    """Pins the operations made within to a device: a text, a function of an operation, or None. Outside of graphs what
+    computes at once within does so on that GPU, and variables and functions that are made within are there."""
+    name = device_name_or_function
+    if name is None or isinstance(name, str):
+        _devices.check_visible(name or "")
+    found = default_graph()
+    return get_default_graph().device(name) if found is not None or callable(name) else _outside(name)
+
+
+@contextlib.contextmanager
+def _outside(name: str | None) -> Any:
+    """A device for what is made outside of graphs: in that of the program, at once, and in the world of functions, whose
+    variables may be at tasks, which have their own."""
+    from ..._world import current_world
+    world, parts = current_world(), _base.device_parts(name or "")
+    local = not world.is_remote and parts.keys() <= {"device"}
+    with get_default_graph().device(name), _devices.scope(name), (
+            world.graph.device(name) if local else contextlib.nullcontext()):
+        yield
 
 
 @contextlib.contextmanager

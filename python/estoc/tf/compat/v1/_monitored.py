@@ -18,6 +18,7 @@ from ...._tensor import borrowed_array, take_tensor, to_array, to_tensor
 from ....checkpoint import latest_checkpoint
 from ....cluster import server_of
 from ....graph import Node, run_nodes
+from ... import _devices
 from ..._checkpoint import Checkpoint
 from . import _graph
 from ._saver import Saver
@@ -631,6 +632,8 @@ class MonitoredSession(BaseSession):
                                       "(master=server.target), and ps tasks in its cluster")
         else:
             members.update(target=keep.string(target_of(creator.master)), connect_secs=creator.max_wait_secs)
+            if not target_of(creator.master):
+                members.update(_devices.members(keep, _devices.options_of(creator.config)))
         return keep.options("est_session_options", **members)
 
     def _session(self) -> Any:

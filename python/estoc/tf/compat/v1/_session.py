@@ -16,6 +16,7 @@ from ....data import DatasetIterator
 from ....errors import FailedPreconditionError, OutOfRangeError
 from ....graph import Node, default_graph
 from ....metrics import Metric
+from ... import _devices
 from ...data import _Source
 from . import _graph
 from ._graph import Variable, get_default_graph, initializes, state_of
@@ -44,7 +45,8 @@ class _Message:
 
 
 class GPUOptions(_Message):
-    """There are no GPUs, so nothing depends on it."""
+    """Which of the visible GPUs a session uses, and the part of their memory. It is always taken as it is needed, so that
+    nothing depends on allow_growth."""
 
     _fields = {"allow_growth": False, "per_process_gpu_memory_fraction": 0.0, "visible_device_list": ""}
 
@@ -56,8 +58,8 @@ class GraphOptions(_Message):
 
 
 class ConfigProto(_Message):
-    """How sessions run. intra_op_parallelism_threads is their number of threads; placement is always soft, and the
-    other fields are about devices that do not exist."""
+    """How sessions run: intra_op_parallelism_threads is their number of threads; device_count["GPU"], gpu_options,
+    allow_soft_placement and log_device_placement are about devices. Nothing depends on the other fields."""
 
     _fields = {"device_count": dict, "intra_op_parallelism_threads": 0, "inter_op_parallelism_threads": 0,
                "use_per_session_threads": False, "allow_soft_placement": False, "log_device_placement": False,
@@ -294,7 +296,9 @@ class Session(BaseSession):
         self.graph = graph if graph is not None else get_default_graph()
         threads = getattr(config, "intra_op_parallelism_threads", 0)
         self.sess_str = target or ""
-        self._own = _base.Session(self.graph, threads=threads, target=target_of(target))
+        target = target_of(target)
+        self._own = _base.Session(self.graph, threads=threads, target=target,
+                                  **({} if target else _devices.options_of(config)))
         self._iterators = IteratorState(self.graph)
         self._stack: list[contextlib.ExitStack] = []
 

@@ -220,7 +220,7 @@ def _decayed(schedule: _Any, global_step: _Any) -> _Any:
     def rate() -> _Tensor:
         now = _Graph()
         node = schedule.rate(now.constant(_np.asarray(global_step).astype(_np.int64)))
-        with _Session(now, threads=1) as session:
+        with _Session(now, threads=1, devices=["/cpu:0"]) as session:
             return _Tensor(session.run(node))
 
     return rate
