@@ -5,6 +5,7 @@
  *     static void scalars(const double *in, int n, bool option, double *k)
  *     static void step(T *w, T *s1, T *s2, T *s3, const T *g, int64_t i, const T *k)      T: float, double
  *     static bool takes(const double *in, int n, int *which)     false: scalar `which` is out of its range
+ *     static constexpr int slots                                 how many of s1..s3 it has
  *
  * Scalar inputs are read by the kernel: a learning rate may change from step to step. Nothing is written after a
  * failure. Rows of a sparse gradient are distinct but for padding (est_is_pad); that they exist is checked by a kernel of
@@ -63,14 +64,14 @@ template <typename T, int N> struct est_apply_piece {
     pack    w, s1, s2, s3, g;
     int64_t at; /* in the variable; below 0: none */
 
-    __device__ void load(const est_apply_args<T> &a, int64_t from)
+    template <typename Rule> __device__ void load(const est_apply_args<T> &a, int64_t from)
     {
         at = from;
         if (at < 0) return;
         w = est_load<T, N>(a.w + at);
-        if (a.s1 != NULL) s1 = est_load<T, N>(a.s1 + at);
-        if (a.s2 != NULL) s2 = est_load<T, N>(a.s2 + at);
-        if (a.s3 != NULL) s3 = est_load<T, N>(a.s3 + at);
+        if (Rule::slots > 0) s1 = est_load<T, N>(a.s1 + at);
+        if (Rule::slots > 1) s2 = est_load<T, N>(a.s2 + at);
+        if (Rule::slots > 2) s3 = est_load<T, N>(a.s3 + at);
     }
 
     template <typename Rule> __device__ void step_and_store(const est_apply_args<T> &a, const T *k)
@@ -78,9 +79,9 @@ template <typename T, int N> struct est_apply_piece {
         if (at < 0) return;
         for (int e = 0; e < N; e++) Rule::step(w.v, s1.v, s2.v, s3.v, g.v, e, k);
         *(pack *)(a.w + at) = w;
-        if (a.s1 != NULL) *(pack *)(a.s1 + at) = s1;
-        if (a.s2 != NULL) *(pack *)(a.s2 + at) = s2;
-        if (a.s3 != NULL) *(pack *)(a.s3 + at) = s3;
+        if (Rule::slots > 0) *(pack *)(a.s1 + at) = s1;
+        if (Rule::slots > 1) *(pack *)(a.s2 + at) = s2;
+        if (Rule::slots > 2) *(pack *)(a.s3 + at) = s3;
     }
 };
 
@@ -95,54 +96,68 @@ template <typename T> static inline __device__ int64_t est_apply_at(const est_ap
     return row >= 0 && row < a.rows ? row * a.cols + i - r * a.cols : -1;
 }
 
-/* The scalars of a rule; false: one of them is out of its range, which is reported, or something has failed before. */
-template <typename Rule, typename T>
-static inline __device__ bool est_apply_scalars(const est_apply_args<T> &a, bool reports, T *k)
-{
-    double in[EST_APPLY_SCALARS] = {}, all[EST_APPLY_SCALARS] = {};
-    int    which = 0;
+/* The scalars of a rule, in shared memory: as registers of one thread they would be those of all. */
+template <typename T> struct est_apply_shared {
+    double in[EST_APPLY_SCALARS], all[EST_APPLY_SCALARS];
+    T      k[EST_APPLY_SCALARS];
     bool   fine;
+};
 
-    for (int s = 0; s < a.n_in; s++) in[s] = (double)*a.in[s];
-    fine = Rule::takes(in, a.n_in, &which);
+/* One thread makes them for all. Not fine: one of them is out of its range, which is reported, or something has failed
+ * before. */
+template <typename Rule, typename T>
+static inline __device__ void est_apply_scalars(const est_apply_args<T> &a, bool reports, est_apply_shared<T> *s)
+{
+    int  which = 0;
+    bool fine;
+
+    for (int i = 0; i < a.n_in; i++) s->in[i] = (double)*a.in[i];
+    fine = Rule::takes(s->in, a.n_in, &which);
     if (!fine && reports) {
         int64_t bits;
-        memcpy(&bits, &in[which], sizeof bits);
+        memcpy(&bits, &s->in[which], sizeof bits);
         est_report(a.reporter, EST_BAD_SCALAR(which), bits, 0);
     }
-    Rule::scalars(in, a.n_in, a.option, all);
-    for (int s = 0; s < EST_APPLY_SCALARS; s++) k[s] = (T)all[s];
-    return fine && !est_has_failed(a.reporter);
+    Rule::scalars(s->in, a.n_in, a.option, s->all);
+    for (int i = 0; i < EST_APPLY_SCALARS; i++) s->k[i] = (T)s->all[i];
+    s->fine = fine && !est_has_failed(a.reporter);
 }
 
 /* Thread 0 of each block computes the scalars for all, while the others fetch their elements. */
 template <typename Rule, typename T>
-static __global__ void est_apply_kernel(const __grid_constant__ est_many<est_apply_args<T>> m)
+static __device__ void est_apply_elements(const est_apply_args<T> &a, unsigned block, est_apply_shared<T> *shared)
 {
-    __shared__ T                       k[EST_APPLY_SCALARS];
-    __shared__ bool                    fine;
-    unsigned                           block;
-    const est_apply_args<T>           &a     = m.call[est_own_call(m, &block)];
     int64_t                            i     = ((int64_t)block * blockDim.x + threadIdx.x) * est_apply_each(a);
     est_apply_piece<T, EST_APPLY_EACH> four  = {};
     bool                               whole = a.packed && i + EST_APPLY_EACH <= a.count; /* rows have a multiple */
 
     if (whole) {
-        four.load(a, est_apply_at(a, i));
+        four.template load<Rule>(a, est_apply_at(a, i));
         four.g = est_load<T, EST_APPLY_EACH>(a.g + i);
     }
-    if (threadIdx.x == 0) fine = est_apply_scalars<Rule>(a, block == 0, k);
+    if (threadIdx.x == 0) est_apply_scalars<Rule>(a, block == 0, shared);
     __syncthreads();
-    if (i >= a.count || !fine) return;
+    if (i >= a.count || !shared->fine) return;
     if (whole) {
-        four.template step_and_store<Rule>(a, k);
+        four.template step_and_store<Rule>(a, shared->k);
         return;
     }
     for (int e = 0; e < est_apply_each(a) && i < a.count; e++, i++) {
         int64_t at = est_apply_at(a, i);
 
-        if (at >= 0) Rule::step(a.w, a.s1, a.s2, a.s3, a.g + (i - at), at, k); /* so that one index does for all */
+        if (at < 0) continue;
+        Rule::step(a.w, a.s1, a.s2, a.s3, a.g + (i - at), at, shared->k); /* so that one index does for all */
     }
+}
+
+template <typename Rule, typename T>
+static __global__ void est_apply_kernel(const __grid_constant__ est_many<est_apply_args<T>> m)
+{
+    __shared__ est_apply_shared<T> shared;
+    unsigned                       block;
+    const est_apply_args<T>       &a = m.call[est_own_call(m, &block)];
+
+    est_apply_elements<Rule>(a, block, &shared);
 }
 
 /* --- updates that sum --------------------------------------------------------------------------------------------- */
@@ -165,89 +180,90 @@ template <typename T> static inline __device__ bool est_apply_rows_exist(const e
     return false;
 }
 
-/* Groups of lanes stand at sorted places; those at the first of a run move its row. */
+#define EST_RUN_BLOCKS 6 /* of a processor, for floats: rows that are under way together hide how long each takes */
+
+/* Groups of lanes stand at sorted places; those at the first of a run move its row. The last thread, which brings no
+ * keys where a row has several lanes, looks at the scalars meanwhile. */
 template <typename Rule, typename T, int N>
-static __device__ void est_apply_runs(const est_apply_args<T> &a, unsigned block, T *k, bool *fine)
+static __device__ void est_apply_runs(const est_apply_args<T> &a, unsigned block, est_apply_shared<T> *shared)
 {
-    __shared__ int64_t        starts[EST_BLOCK]; /* of long runs, by group; -1: none */
     __shared__ unsigned       any;
+    __shared__ int64_t        starts[EST_BLOCK]; /* of long runs, by group; -1: none */
+    __shared__ uint64_t       room[EST_NEAR_KEYS(EST_BLOCK)];
     const est_sorted_rows<T> &r     = a.sums;
     int                       lanes = est_row_lanes(r.cols, N), groups = EST_BLOCK / lanes;
     int                       group = (int)threadIdx.x / lanes, lane = (int)threadIdx.x % lanes;
-    int64_t                   s = (int64_t)block * groups + group, end = s, row = -1;
-    bool                      first = s < r.n && est_run_begins(r, s), is_long = first && est_run_is_long(r, s);
-    est_apply_piece<T, N>     piece = {};
+    int64_t                   begin = (int64_t)block * groups;
+    const uint64_t           *near;
+    bool                      is_long;
 
-    if (threadIdx.x == 0) any = 0;
-    if (lane == 0) starts[group] = is_long ? s : -1;
-    piece.at = -1;
-    if (first && !is_long) {
-        row = (int64_t)est_sorted_row(r.key[s]);
-        if (row >= a.rows) row = -1; /* nothing is written then */
-        if (row >= 0 && lane * N < r.cols) piece.load(a, row * a.cols + lane * N);
-        end = est_run_end(r, s);
-        if (piece.at >= 0) piece.g = est_sum_places<T, N>(r, s, end, lane * N);
+    if (threadIdx.x == EST_BLOCK - 1) {
+        any = 0;
+        est_apply_scalars<Rule>(a, block == 0, shared);
+        if (!est_apply_rows_exist(a, block == 0)) shared->fine = false;
     }
-    __syncthreads();
-    if (is_long && lane == 0) atomicExch(&any, 1u);
-    if (threadIdx.x == 0) *fine = est_apply_scalars<Rule>(a, block == 0, k) && est_apply_rows_exist(a, block == 0);
-    __syncthreads();
-    if (!*fine) return;
-    piece.template step_and_store<Rule>(a, k);
-    for (int c = (lane + lanes) * N; row >= 0 && c < r.cols; c += lanes * N) {
-        piece.load(a, row * a.cols + c);
-        piece.g = est_sum_places<T, N>(r, s, end, c);
-        piece.template step_and_store<Rule>(a, k);
+    near = est_bring_keys(r.key, r.n, begin, groups, room);
+    if (!shared->fine) return;
+    is_long = est_run_begins(near, group) && est_run_is_long(near, group);
+    for (int c = lane * N; c < r.cols && !is_long && est_run_begins(near, group); c += lanes * N) {
+        est_apply_piece<T, N> piece = {};
+
+        piece.template load<Rule>(a, (int64_t)est_sorted_row(near[group]) * a.cols + c);
+        piece.g = est_row_of_place<T, N>(r, near[group], c);
+        est_add_places<T, N>(r, near, group + 1, est_run_end(near, group), c, &piece.g);
+        piece.template step_and_store<Rule>(a, shared->k);
     }
+    if (lane == 0) starts[group] = is_long ? begin + group : -1;
+    if (is_long) atomicExch(&any, 1u);
+    __syncthreads();
     if (any == 0) return;
-    est_sum_long<T, N>(r, starts, [&a, k](int64_t at, int c, const est_pack<T, N> &sum) {
+    est_sum_long<T, N>(r, starts, [&a, shared](int64_t at, int c, const est_pack<T, N> &sum) {
         est_apply_piece<T, N> whole = {};
 
-        whole.load(a, (int64_t)est_sorted_row(a.sums.key[at]) * a.cols + c);
+        whole.template load<Rule>(a, (int64_t)est_sorted_row(a.sums.key[at]) * a.cols + c);
         whole.g = sum;
-        whole.template step_and_store<Rule>(a, k);
+        whole.template step_and_store<Rule>(a, shared->k);
     });
 }
 
+/* What sums, and beside it what does not: the last updates of a step are one launch. */
 template <typename Rule, typename T>
-static __global__ void est_apply_sums(const __grid_constant__ est_many<est_apply_args<T>> m)
+static __global__ void __launch_bounds__(EST_BLOCK, sizeof(T) == 4 ? EST_RUN_BLOCKS : EST_RUN_BLOCKS / 2)
+    est_apply_sums(const __grid_constant__ est_many<est_apply_args<T>> m)
 {
-    __shared__ T             k[EST_APPLY_SCALARS];
-    __shared__ bool          fine;
-    unsigned                 block;
-    const est_apply_args<T> &a = m.call[est_own_call(m, &block)];
+    __shared__ est_apply_shared<T> shared;
+    unsigned                       block;
+    const est_apply_args<T>       &a = m.call[est_own_call(m, &block)];
 
-    if (a.packed) {
-        est_apply_runs<Rule, T, EST_APPLY_EACH>(a, block, k, &fine);
+    if (a.sums.key == NULL) {
+        est_apply_elements<Rule>(a, block, &shared);
+    } else if (a.packed) {
+        est_apply_runs<Rule, T, sizeof(T) == 4 ? EST_APPLY_EACH : 1>(a, block, &shared);
     } else {
-        est_apply_runs<Rule, T, 1>(a, block, k, &fine);
+        est_apply_runs<Rule, T, 1>(a, block, &shared);
     }
 }
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
-template <typename Rule, typename T> int est_apply_launch_sums(const est_call *c, const est_apply_args<T> *calls, int n)
+template <typename T> static unsigned est_apply_blocks(const est_apply_args<T> &a)
 {
-    return est_launch_many(c, est_apply_sums<Rule, T>,
-                           est_many_of(calls, n,
-                                       [](const est_apply_args<T> &a) {
-                                           return est_blocks(a.sums.n,
-                                                             EST_BLOCK / est_row_lanes(a.sums.cols, est_apply_each(a)));
-                                       }),
-                           EST_BLOCK);
+    if (a.sums.key == NULL) return est_blocks(a.count, EST_BLOCK * est_apply_each(a));
+    return est_blocks(a.sums.n, EST_BLOCK / est_row_lanes(a.sums.cols, est_apply_each(a)));
 }
 
 template <typename Rule, typename T> int est_apply_launch_many(const est_call *c, const est_apply_args<T> *calls, int n)
 {
-    est_many<est_apply_args<T>> m = est_many_of(
-        calls, n, [](const est_apply_args<T> &a) { return a.indices != NULL ? est_blocks(a.count / a.cols) : 0u; });
-    int error;
+    est_many<est_apply_args<T>> m     = est_many_of(calls, n, [](const est_apply_args<T> &a) {
+        return a.indices != NULL && a.sums.key == NULL ? est_blocks(a.count / a.cols) : 0u;
+    });
+    int                         error = est_launch_many(c, est_check_rows<T>, m, EST_BLOCK);
+    bool                        sums  = false;
 
-    error = est_launch_many(c, est_check_rows<T>, m, EST_BLOCK);
     if (error != 0) return error;
-    m = est_many_of(calls, n,
-                    [](const est_apply_args<T> &a) { return est_blocks(a.count, EST_BLOCK * est_apply_each(a)); });
-    return est_launch_many(c, est_apply_kernel<Rule, T>, m, EST_BLOCK);
+    for (int i = 0; i < n; i++) sums = sums || calls[i].sums.key != NULL;
+    m = est_many_of(calls, n, est_apply_blocks<T>);
+    return est_launch_many(c, sums ? est_apply_sums<Rule, T> : est_apply_kernel<Rule, T>, m, EST_BLOCK);
 }
 
 template <typename T> est_apply_args<T> est_apply_args_of(const est_call *c)
@@ -293,10 +309,7 @@ template <typename T> est_apply_args<T> est_apply_args_of(const est_call *c)
 
 template <typename Rule, typename T> int est_apply_launch_as(const est_call *c)
 {
-    est_apply_args<T> a = est_apply_args_of<T>(c);
-
-    return a.sums.key != NULL ? est_batch_add(c, est_apply_launch_sums<Rule, T>, a)
-                              : est_batch_add(c, est_apply_launch_many<Rule, T>, a);
+    return est_batch_add(c, est_apply_launch_many<Rule, T>, est_apply_args_of<T>(c));
 }
 
 template <typename Rule> int est_apply_launch(const est_call *c)

@@ -51,21 +51,20 @@ template <typename T> static __device__ T *est_from(T *p, int64_t i)
 template <typename Rule, typename T>
 static __global__ void est_apply_all_kernel(const __grid_constant__ est_many<est_apply_all_args<T>> m)
 {
-    __shared__ T                 k[EST_APPLY_SCALARS];
-    __shared__ bool              fine;
-    unsigned                     block;
-    const est_apply_all_args<T> &all = m.call[est_own_call(m, &block)];
-    const est_apply_args<T>     &a   = all.a;
-    int64_t                      i   = (int64_t)block * blockDim.x + threadIdx.x, row, place;
-    T                            g;
+    __shared__ est_apply_shared<T> shared;
+    unsigned                       block;
+    const est_apply_all_args<T>   &all = m.call[est_own_call(m, &block)];
+    const est_apply_args<T>       &a   = all.a;
+    int64_t                        i   = (int64_t)block * blockDim.x + threadIdx.x, row, place;
+    T                              g;
 
-    if (threadIdx.x == 0) fine = est_apply_scalars<Rule>(a, block == 0, k);
+    if (threadIdx.x == 0) est_apply_scalars<Rule>(a, block == 0, &shared);
     __syncthreads();
-    if (i >= all.elements || !fine) return;
+    if (i >= all.elements || !shared.fine) return;
     row   = est_divide(i, a.cols);
     place = all.place[row];
     g     = place > 0 ? a.g[(place - 1) * a.cols + i - row * a.cols] : (T)0;
-    Rule::step(a.w + i, est_from(a.s1, i), est_from(a.s2, i), est_from(a.s3, i), &g, 0, k);
+    Rule::step(a.w + i, est_from(a.s1, i), est_from(a.s2, i), est_from(a.s3, i), &g, 0, shared.k);
 }
 
 template <typename Rule, typename T>

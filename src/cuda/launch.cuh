@@ -19,8 +19,10 @@
 #ifdef __CUDACC__
 #define EST_PRAGMA(text) _Pragma(#text)
 #define EST_UNROLL(n)    EST_PRAGMA(unroll n)
+#define EST_APART        __noinline__ /* a function of its own */
 #else
 #define EST_UNROLL(n)
+#define EST_APART
 #endif
 
 /* Shared memory of a block that the launch gives (est_launch_shared), as bytes. */

@@ -43,29 +43,34 @@ template <typename T, int N> static __device__ void est_sum_block(const est_runs
 {
     __shared__ int64_t        starts[EST_BLOCK]; /* of long runs, by group; -1: none */
     __shared__ unsigned       any;
+    __shared__ uint64_t       room[EST_NEAR_KEYS(EST_BLOCK)];
     const est_sorted_rows<T> &rows  = r.rows;
     int                       lanes = est_row_lanes(rows.cols, N), groups = EST_BLOCK / lanes;
     int                       group = (int)threadIdx.x / lanes, lane = (int)threadIdx.x % lanes;
     int64_t                   s = (int64_t)block * groups + group;
+    const uint64_t           *near;
 
     if (threadIdx.x == 0) any = 0;
     if (lane == 0) starts[group] = -1;
-    __syncthreads();
+    near = est_bring_keys(rows.key, rows.n, s - group, groups, room);
     if (s < rows.n) {
-        int32_t place = est_sorted_place(rows.key[s]);
-        bool    first = est_run_begins(rows, s);
+        int32_t place = est_sorted_place(near[group]);
+        bool    first = est_run_begins(near, group);
 
         if (lane == 0) est_set_index(r, place, first);
-        if (first && est_run_is_long(rows, s)) {
+        if (first && est_run_is_long(near, group)) {
             if (lane == 0) {
                 starts[group] = s;
                 atomicExch(&any, 1u);
             }
         } else {
-            int64_t end = first ? est_run_end(rows, s) : s;
+            int end = first ? est_run_end(near, group) : group;
 
             for (int c = lane * N; c < rows.cols; c += lanes * N) { /* no run: zeros */
-                *(est_pack<T, N> *)(r.sums + (int64_t)place * rows.cols + c) = est_sum_places<T, N>(rows, s, end, c);
+                est_pack<T, N> sum = {};
+
+                est_add_places<T, N>(rows, near, group, end, c, &sum);
+                *(est_pack<T, N> *)(r.sums + (int64_t)place * rows.cols + c) = sum;
             }
         }
     }

@@ -42,45 +42,73 @@ template <typename T, int N> static __device__ est_pack<T, N> est_load(const T *
     return x;
 }
 
-/* Columns [c, c + N) of the sum of sorted places [s, end), in order. */
+/* Columns [c, c + N) of the row at a place. */
 template <typename T, int N>
-static __device__ est_pack<T, N> est_sum_places(const est_sorted_rows<T> &r, int64_t s, int64_t end, int c)
+static __device__ est_pack<T, N> est_row_of_place(const est_sorted_rows<T> &r, uint64_t key, int c)
 {
-    est_pack<T, N> sum = {};
+    int32_t        place = est_sorted_place(key);
+    est_pack<T, N> x     = est_load<T, N>(r.dy + (r.row_of != NULL ? r.row_of[place] : place) * r.step + c);
 
+    for (int e = 0; e < N && r.factor != NULL; e++) x.v[e] *= r.factor[place];
+    return x;
+}
+
+/* Adds the rows at the places of keys [s, end), in order. */
+template <typename T, int N>
+static __device__ void est_add_places(const est_sorted_rows<T> &r, const uint64_t *key, int64_t s, int64_t end, int c,
+                                      est_pack<T, N> *sum)
+{
+    EST_UNROLL(1)
     for (; s < end; s++) {
-        int32_t        place = est_sorted_place(r.key[s]);
-        est_pack<T, N> x     = est_load<T, N>(r.dy + (r.row_of != NULL ? r.row_of[place] : place) * r.step + c);
-        T              f     = r.factor != NULL ? r.factor[place] : (T)1;
+        est_pack<T, N> x = est_row_of_place<T, N>(r, key[s], c);
 
-        for (int e = 0; e < N; e++) sum.v[e] += r.factor != NULL ? f * x.v[e] : x.v[e];
+        for (int e = 0; e < N; e++) sum->v[e] += x.v[e];
     }
-    return sum;
+}
+
+/* --- keys near a block -------------------------------------------------------------------------------------------- */
+
+#define EST_NEAR_KEYS(n) ((n) + EST_RUN_LONG + 1) /* room for what a block of n sorted places looks at */
+
+/* Brings the keys of sorted places [first, first + n), of the one before and of EST_RUN_LONG behind to shared memory,
+ * with what stands for no id beyond the list. Returns where the first is. All threads of the block call it. */
+static inline __device__ const uint64_t *est_bring_keys(const uint64_t *key, int64_t count, int64_t first, int n,
+                                                        uint64_t *near)
+{
+    for (int i = (int)threadIdx.x; i < EST_NEAR_KEYS(n); i += (int)blockDim.x) {
+        int64_t s = first - 1 + i;
+
+        near[i] = s >= 0 && s < count ? key[s] : UINT64_MAX;
+    }
+    __syncthreads();
+    return near + 1;
 }
 
 /* Whether a run begins at sorted place s. */
-template <typename T> static __device__ bool est_run_begins(const est_sorted_rows<T> &r, int64_t s)
+static inline __device__ bool est_run_begins(const uint64_t *near, int s)
 {
-    uint64_t id = est_sorted_row(r.key[s]);
+    uint64_t id = est_sorted_row(near[s]);
 
-    return id != EST_ID_DROPPED && (s == 0 || est_sorted_row(r.key[s - 1]) != id);
+    return id != EST_ID_DROPPED && est_sorted_row(near[s - 1]) != id;
 }
 
-template <typename T> static __device__ bool est_run_is_long(const est_sorted_rows<T> &r, int64_t s)
+static inline __device__ bool est_run_is_long(const uint64_t *near, int s)
 {
-    return s + EST_RUN_LONG < r.n && est_sorted_row(r.key[s + EST_RUN_LONG]) == est_sorted_row(r.key[s]);
+    return est_sorted_row(near[s + EST_RUN_LONG]) == est_sorted_row(near[s]);
 }
 
 /* The end of a run that is not long. */
-template <typename T> static __device__ int64_t est_run_end(const est_sorted_rows<T> &r, int64_t s)
+static inline __device__ int est_run_end(const uint64_t *near, int s)
 {
-    uint64_t id = est_sorted_row(r.key[s]);
+    uint64_t id = est_sorted_row(near[s]);
 
     do {
         s++;
-    } while (s < r.n && est_sorted_row(r.key[s]) == id);
+    } while (est_sorted_row(near[s]) == id);
     return s;
 }
+
+/* --- long runs ---------------------------------------------------------------------------------------------------- */
 
 /* The first sorted place from `low` on whose id is not below `id`. */
 template <typename T> static __device__ int64_t est_find_id(const est_sorted_rows<T> &r, int64_t low, uint64_t id)
@@ -117,11 +145,12 @@ static __device__ void est_sum_long(const est_sorted_rows<T> &r, const int64_t *
         from  = s + group * slice;
         to    = from + slice < end ? from + slice : end;
         for (int c = lane * N; c - lane * N < r.cols; c += lanes * N) {
-            if (c < r.cols) part[threadIdx.x] = est_sum_places<T, N>(r, from, to, c);
+            est_pack<T, N> sum = {};
+
+            if (c < r.cols) est_add_places<T, N>(r, r.key, from, to, c, &sum);
+            part[threadIdx.x] = sum;
             __syncthreads();
             if (group == 0 && c < r.cols) {
-                est_pack<T, N> sum = part[lane];
-
                 for (int g = 1; g < groups; g++) {
                     for (int e = 0; e < N; e++) sum.v[e] += part[g * lanes + lane].v[e];
                 }

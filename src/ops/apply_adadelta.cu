@@ -5,6 +5,8 @@
 #include "ops/apply_formulas.h"
 
 struct adadelta {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_adadelta_scalars)
     EST_RULE_STEP(EST_ADADELTA(T, sqrt))
     EST_RULE_TAKES_ALL

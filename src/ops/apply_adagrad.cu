@@ -5,6 +5,8 @@
 #include "ops/apply_formulas.h"
 
 struct adagrad {
+    static constexpr int slots = 1;
+
     EST_RULE_SCALARS(est_adagrad_scalars)
     EST_RULE_STEP(EST_ADAGRAD(T, sqrt))
     EST_RULE_TAKES_ALL

@@ -6,6 +6,8 @@
 #include "ops/apply_formulas.h"
 
 struct adam {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_adam_scalars)
     EST_RULE_STEP(EST_ADAM(T, sqrt))
     EST_RULE_TAKES_ALL

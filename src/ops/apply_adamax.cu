@@ -5,6 +5,8 @@
 #include "ops/apply_formulas.h"
 
 struct adamax {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_adamax_scalars)
     EST_RULE_STEP(EST_ADAMAX(T, fabs))
     EST_RULE_TAKES_ALL

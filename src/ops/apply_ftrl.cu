@@ -4,13 +4,21 @@
 #include "cuda/apply.cuh"
 #include "ops/apply_formulas.h"
 
+/* Apart, so that its registers are not those of every update. */
+template <typename T> static EST_APART __device__ T unusual_power(T x, T p)
+{
+    return pow(x, p);
+}
+
 /* The usual power is 1/2. */
 template <typename T> static __device__ T power(T x, T p)
 {
-    return p == (T)0.5 ? sqrt(x) : pow(x, p);
+    return p == (T)0.5 ? sqrt(x) : unusual_power(x, p);
 }
 
 struct ftrl {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_ftrl_scalars)
     EST_RULE_STEP(EST_FTRL(T, power))
 

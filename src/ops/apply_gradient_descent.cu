@@ -5,6 +5,8 @@
 #include "ops/apply_formulas.h"
 
 struct descent {
+    static constexpr int slots = 0;
+
     static __device__ void scalars(const double *in, int, bool, double *k)
     {
         k[0] = in[0];

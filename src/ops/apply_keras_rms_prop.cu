@@ -5,12 +5,16 @@
 #include "ops/apply_formulas.h"
 
 struct keras_rms_prop {
+    static constexpr int slots = 1;
+
     EST_RULE_SCALARS(est_keras_rms_prop_scalars)
     EST_RULE_STEP(EST_KERAS_RMS_PROP(T, sqrt))
     EST_RULE_TAKES_ALL
 };
 
 struct centered_keras_rms_prop {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_keras_rms_prop_scalars)
     EST_RULE_STEP(EST_CENTERED_KERAS_RMS_PROP(T, sqrt))
     EST_RULE_TAKES_ALL

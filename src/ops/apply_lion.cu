@@ -5,6 +5,8 @@
 #include "ops/apply_formulas.h"
 
 struct lion {
+    static constexpr int slots = 1;
+
     EST_RULE_SCALARS(est_lion_scalars)
     EST_RULE_STEP(EST_LION(T))
     EST_RULE_TAKES_ALL

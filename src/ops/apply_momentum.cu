@@ -5,12 +5,16 @@
 #include "ops/apply_formulas.h"
 
 struct momentum {
+    static constexpr int slots = 1;
+
     EST_RULE_SCALARS(est_momentum_scalars)
     EST_RULE_STEP(EST_MOMENTUM(T))
     EST_RULE_TAKES_ALL
 };
 
 struct keras_momentum {
+    static constexpr int slots = 1;
+
     EST_RULE_SCALARS(est_keras_momentum_scalars)
     EST_RULE_STEP(EST_MOMENTUM(T))
     EST_RULE_TAKES_ALL

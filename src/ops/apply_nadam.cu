@@ -5,6 +5,8 @@
 #include "ops/apply_formulas.h"
 
 struct nadam {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_nadam_scalars)
     EST_RULE_STEP(EST_NADAM(T, sqrt))
     EST_RULE_TAKES_ALL

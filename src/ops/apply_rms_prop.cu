@@ -5,12 +5,16 @@
 #include "ops/apply_formulas.h"
 
 struct rms_prop {
+    static constexpr int slots = 2;
+
     EST_RULE_SCALARS(est_rms_prop_scalars)
     EST_RULE_STEP(EST_RMS_PROP(T, sqrt))
     EST_RULE_TAKES_ALL
 };
 
 struct centered {
+    static constexpr int slots = 3;
+
     EST_RULE_SCALARS(est_rms_prop_scalars)
     EST_RULE_STEP(EST_CENTERED_RMS_PROP(T, sqrt))
     EST_RULE_TAKES_ALL

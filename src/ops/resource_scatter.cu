@@ -6,12 +6,16 @@
 #include "cuda/rows.cuh"
 
 struct scatter_add {
+    static constexpr int slots = 0;
+
     EST_RULE_STEP(w[i] += g[i]; (void)k;)
     EST_RULE_TAKES_ALL
     static __device__ void scalars(const double *, int, bool, double *) {}
 };
 
 struct scatter_sub {
+    static constexpr int slots = 0;
+
     EST_RULE_STEP(w[i] -= g[i]; (void)k;)
     EST_RULE_TAKES_ALL
     static __device__ void scalars(const double *, int, bool, double *) {}
