@@ -58,7 +58,8 @@ static __global__ void est_lookup_words(const __grid_constant__ est_many<est_loo
     }
 }
 
-static inline int est_lookup_launch(const est_call *c, const est_lookup_rows *calls, int n)
+/* Not static: lookups of all kinds, of whatever file, are one launch. */
+inline int est_lookup_launch(const est_call *c, const est_lookup_rows *calls, int n)
 {
     return est_launch_many(c, est_lookup_words,
                            est_many_of(calls, n, [](const est_lookup_rows &l) { return est_blocks(l.count); }),

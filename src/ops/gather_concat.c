@@ -82,7 +82,7 @@ static est_status join_cpu(est_call *c)
     return EST_OK;
 }
 
-static est_status join_fail(const est_call *c, int64_t place, const int64_t value[2])
+est_status est_join_fail(const est_call *c, int64_t place, const int64_t value[2])
 {
     return est_variable_not_a_row(est_call_variable(c, 2 * (int)(place >> EST_JOIN_PLACE_BITS)),
                                   place & (((int64_t)1 << EST_JOIN_PLACE_BITS) - 1), value[0]);
@@ -94,7 +94,7 @@ const est_op est_op_gather_concat = {
                  "columns: ints; width: int",
     .infer     = join_infer,
     .cpu       = EST_KERNELS({ .run = join_cpu, .prepare = join_prepare }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(gather_concat), .prepare = join_prepare, .fail = join_fail }),
+    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(gather_concat), .prepare = join_prepare, .fail = est_join_fail }),
     .planned   = true,
     .stateful  = true,
     .by_rows   = true,

@@ -41,11 +41,17 @@ static void sigmoid_xent_lower(const est_node_def *node, est_graph *graph, const
                      est_log1p(est_exp(est_neg(est_abs(x)))));
 }
 
+/* A sum of two is where its gradient will be (both_cpu). */
+static const est_view *logits_of(const est_call *c)
+{
+    return c->n_in > 3 ? &c->out[1] : c->in[0];
+}
+
 #define SIGMOID_XENT(T, suffix, log1p_fn, exp_fn, abs_fn, hint)                                                        \
     static void sigmoid_xent_##suffix(void *arg, int64_t begin, int64_t end, int64_t block)                            \
     {                                                                                                                  \
         est_call *c = arg;                                                                                             \
-        const T  *x = c->in[0]->data, *z = c->in[1]->data;                                                             \
+        const T  *x = logits_of(c)->data, *z = c->in[1]->data;                                                         \
         T        *y = c->out[0].data;                                                                                  \
                                                                                                                        \
         (void)block;                                                                                                   \
@@ -79,10 +85,18 @@ const est_op est_op_sigmoid_xent = {
 /* --- with the gradient towards the logits ------------------------------------------------------------------------- */
 
 /* EstSigmoidXentAndGrad: total = the sum of the losses, or their mean, and dlogits = (sigmoid(x) - z) dy, where dy is
- * the gradient of that. Made only by runtime/fuse.c, for devices that run by themselves. */
+ * the gradient of that. Logits may be the sum of two, as of a wide and of a deep model. Made only by runtime/fuse.c, for
+ * devices that run by themselves. */
 static est_status both_infer(est_infer *c)
 {
     EST_TRY(sigmoid_xent_infer(c));
+    if (c->n_in > 4) return est_fail(EST_INVALID_ARGUMENT, "logits are the sum of two at most, got %d", c->n_in - 2);
+    if (c->n_in == 4 && est_infer_merge(&c->in[3], &c->out[0], &c->out[0]) != EST_OK) {
+        char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+        return est_fail(EST_INVALID_ARGUMENT, "logits %s and others to be added %s must have the same shape",
+                        est_shape_text(&c->in[0], a), est_shape_text(&c->in[3], b));
+    }
     c->out[1] = c->out[0];
     c->out[2] = EST_SHAPE_SCALAR;
     return EST_OK;
@@ -95,9 +109,15 @@ static est_status both_prepare(est_call *c)
 }
 
 #define GRADIENT(T, exp_fn)                                                                                            \
+    static void add_logits_##T(est_call *c)                                                                            \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < c->out[1].count; i++) {                                                                \
+            ((T *)c->out[1].data)[i] = ((const T *)c->in[0]->data)[i] + ((const T *)c->in[3]->data)[i];                \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void gradient_##T(est_call *c, double share)                                                                \
     {                                                                                                                  \
-        const T *x = c->in[0]->data, *z = c->in[1]->data;                                                              \
+        const T *x = logits_of(c)->data, *z = c->in[1]->data;                                                          \
         const T  dy = *(const T *)c->in[2]->data * (T)share;                                                           \
                                                                                                                        \
         for (int64_t i = 0; i < c->out[1].count; i++) {                                                                \
@@ -111,6 +131,7 @@ static est_status both_cpu(est_call *c)
 {
     double share = c->param[0].i != 0 && c->out[0].count > 0 ? 1 / (double)c->out[0].count : 1;
 
+    if (c->n_in > 3) (c->out[1].dtype == EST_F32 ? add_logits_float : add_logits_double)(c);
     EST_TRY(sigmoid_xent_cpu(c));
     est_loss_total(&c->out[0], c->param[0].i != 0, &c->out[2]);
     if (c->out[1].dtype == EST_F32) {
@@ -123,7 +144,8 @@ static est_status both_cpu(est_call *c)
 
 const est_op est_op_sigmoid_xent_and_grad = {
     .name      = "EstSigmoidXentAndGrad",
-    .signature = "logits: T, labels: T, dy: T -> loss: T, dlogits: T, total: T; mean: bool; T: {float32, float64}",
+    .signature = "logits: T, labels: T, dy: T, more: N*T -> loss: T, dlogits: T, total: T; mean: bool; N: int = 0; "
+                 "T: {float32, float64}",
     .infer     = both_infer,
     .cpu       = EST_KERNELS({ .run = both_cpu, .prepare = both_prepare }),
     .cuda      = EST_KERNELS(

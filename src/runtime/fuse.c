@@ -17,6 +17,8 @@
  *   a loss, its mean and the gradient of that  -> EstSparseXentAndGrad, EstSigmoidXentAndGrad
  *   ResourceGather and others, ConcatV2        -> EstGatherConcat             rows are copied once; with columns of
  *                                                                             zeros where that makes them even
+ *   ResourceGather and others, AddN            -> EstGatherSum                no row is stored apart
+ *   AddV2 of two logits, EstSigmoidXentAndGrad -> EstSigmoidXentAndGrad       which adds them
  *   EstConcatGrad, EstDedup                    -> EstDedupSlice
  *   EstDedup or EstDedupSlice, an update       -> EstSortIds, an update that sums: sums of rows are never in memory
  *   EstRoundBfloat16, MatMul and the like      -> EstPackBfloat16, EstMatMulBfloat16 and the like: factors of two bytes
@@ -471,7 +473,7 @@ static est_edge rows_of(const est_fuser *f, est_edge e, int deep)
     for (;;) {
         const est_node_def *n = est_fuse_node(f, e.node);
 
-        if (n->op == &est_op_resource_gather || n->op == &est_op_gather_concat) {
+        if (n->op == &est_op_resource_gather || n->op == &est_op_gather_concat || n->op == &est_op_gather_sum) {
             e = n->in[1]; /* as many as indices; all lookups that are joined have as many */
         } else if (n->op == &est_op_add_n || n->op == &est_op_relu || n->op == &est_op_bias_add ||
                    n->op == &est_op_sigmoid_xent_and_grad ||
@@ -491,6 +493,13 @@ static bool same_rows(const est_fuser *f, est_edge a, est_edge b, int deep)
     return est_fuse_same_edge(rows_of(f, a, deep), rows_of(f, b, deep));
 }
 
+static bool same_columns(const est_fuser *f, est_edge a, est_edge b)
+{
+    int64_t columns = est_fuse_node(f, a.node)->shape[a.output].dim[1];
+
+    return columns >= 0 && columns == est_fuse_node(f, b.node)->shape[b.output].dim[1];
+}
+
 /* What was not broadcast need not be summed: shapes are equal in all but their rows, which come from the same. */
 static bool drop_sum_to_shape(est_fuser *f, const est_node_def *sum)
 {
@@ -500,6 +509,29 @@ static bool drop_sum_to_shape(est_fuser *f, const est_node_def *sum)
     if (shape->rank != 2 || shape->dim[1] < 0 || !est_shape_equal(shape, &sum->shape[0])) return true;
     return !same_rows(f, sum->in[0], sum->in[1], SUMS_DEEP) ||
            est_fuse_replace(f, (est_edge){ sum->id, 0 }, sum->in[0]);
+}
+
+/* --- on devices that run by themselves: logits of two models ------------------------------------------------------ */
+
+/* Nothing is broadcast: shapes are equal in all but their rows, which come from the same. */
+static bool fuse_logits(est_fuser *f, const est_node_def *loss)
+{
+    const est_node_def *sum = made_by(f, loss, 0, &est_op_add);
+    est_node            fresh;
+
+    if (sum == NULL || est_node_int(loss, "N") != 0 || est_fuse_users(f, sum) != 1 || !is_matrix(f, sum->in[0]) ||
+        !is_matrix(f, sum->in[1]) || !same_columns(f, sum->in[0], sum->in[1]) ||
+        !same_rows(f, sum->in[0], sum->in[1], SUMS_DEEP)) {
+        return true;
+    }
+    fresh = est_build(f->g, &est_op_sigmoid_xent_and_grad,
+                      EST_NODES(est_fuse_edge(f, sum->in[0]), est_fuse_edge(f, loss->in[1]),
+                                est_fuse_edge(f, loss->in[2]), est_fuse_edge(f, sum->in[1])),
+                      EST_ATTRS(est_fuse_copy_bool(loss, "mean"), est_attr_int("N", 1)));
+    if (fresh.id >= 0) est_fuse_node(f, fresh.id)->stands_for = loss->stands_for;
+    return est_fuse_stand_in(f, fresh, 0, loss) &&
+           est_fuse_replace(f, (est_edge){ loss->id, 1 }, (est_edge){ fresh.id, 1 }) &&
+           est_fuse_replace(f, (est_edge){ loss->id, 2 }, (est_edge){ fresh.id, 2 });
 }
 
 /* --- the pass ----------------------------------------------------------------------------------------------------- */
@@ -525,6 +557,8 @@ static const struct rule {
               { &est_op_dedup, est_fuse_dedup_slice, &est_op_dedup_slice, true },
               { &est_op_concat_v2, est_fuse_concat_lookups, &est_op_gather_concat, true },
               { &est_op_gather_concat, est_fuse_pad_uneven, &est_op_gather_concat, true },
+              { &est_op_add_n, est_fuse_sum_lookups, &est_op_gather_sum, true },
+              { &est_op_sigmoid_xent_and_grad, fuse_logits, &est_op_sigmoid_xent_and_grad, true },
               { &est_op_dedup, est_fuse_sums_in_update, &est_op_sort_ids, true },
               { &est_op_dedup_slice, est_fuse_sums_in_update, &est_op_sort_ids, true },
               { &est_op_round_bfloat16, est_fuse_bfloat16, &est_op_pack_bfloat16, true } };

@@ -86,6 +86,7 @@ static inline bool est_fuse_is_last_axis(const est_fuser *f, est_edge axis, cons
 bool est_fuse_concat_bags(est_fuser *f, const est_node_def *concat);
 bool est_fuse_slice_grad(est_fuser *f, const est_node_def *grad);
 bool est_fuse_concat_lookups(est_fuser *f, const est_node_def *concat);
+bool est_fuse_sum_lookups(est_fuser *f, const est_node_def *sum);
 bool est_fuse_dedup_slice(est_fuser *f, const est_node_def *dedup);
 bool est_fuse_pad_uneven(est_fuser *f, const est_node_def *whole);
 bool est_fuse_sums_in_update(est_fuser *f, const est_node_def *sums);

@@ -5,6 +5,7 @@
 #include "runtime/fuse.h"
 
 #include "base/alloc.h"
+#include "ops/gather_concat.h"
 
 /* --- bags that are joined ----------------------------------------------------------------------------------------- */
 
@@ -165,33 +166,43 @@ static bool fuse_join(est_fuser *f, const est_node_def *concat, join *j)
     return true;
 }
 
+/* For as many parts as n has inputs. False, with the graph poisoned, when there is no memory. */
+static bool make_room(const est_fuser *f, const est_node_def *n, join *j)
+{
+    size_t parts = (size_t)n->n_in, nodes = (size_t)est_graph_size(f->g);
+
+    j->in    = est_alloc(sizeof *j->in * 3 * parts);
+    j->types = est_alloc(sizeof *j->types * 5 * parts);
+    j->seen  = est_zalloc(nodes);
+    j->stack = est_alloc(sizeof *j->stack * (nodes + 1));
+    if (j->in == NULL || j->types == NULL || j->seen == NULL || j->stack == NULL) {
+        (void)est_graph_poison(f->g, est_no_memory());
+        return false;
+    }
+    j->combiners = j->types + 3 * parts;
+    j->columns   = j->types + 4 * parts;
+    return true;
+}
+
+static void free_join(const join *j)
+{
+    est_free(j->in);
+    est_free(j->types);
+    est_free(j->seen);
+    est_free(j->stack);
+}
+
 static bool fuse_concat(est_fuser *f, const est_node_def *concat, bool lookups)
 {
-    size_t   n      = (size_t)concat->n_in;
-    int32_t  axis   = concat->n_in - 1;
-    bool     done   = false;
-    int64_t *counts = NULL;
-    join     j      = { .lookups = lookups };
+    bool    done;
+    int32_t axis = concat->n_in - 1;
+    join    j    = { .lookups = lookups };
 
     if (!est_fuse_is_last_axis(f, concat->in[axis], concat) || columns_before(f, concat->in, axis) < 0) {
         return true;
     }
-    j.in    = est_alloc(sizeof *j.in * 3 * n);
-    counts  = est_alloc(sizeof *counts * 5 * n);
-    j.seen  = est_zalloc((size_t)est_graph_size(f->g));
-    j.stack = est_alloc(sizeof *j.stack * ((size_t)est_graph_size(f->g) + 1));
-    if (j.in == NULL || counts == NULL || j.seen == NULL || j.stack == NULL) {
-        (void)est_graph_poison(f->g, est_no_memory());
-    } else {
-        j.types     = counts;
-        j.combiners = counts + 3 * n;
-        j.columns   = counts + 4 * n;
-        done        = fuse_join(f, concat, &j);
-    }
-    est_free(j.in);
-    est_free(counts);
-    est_free(j.seen);
-    est_free(j.stack);
+    done = make_room(f, concat, &j) && fuse_join(f, concat, &j);
+    free_join(&j);
     return done;
 }
 
@@ -203,6 +214,49 @@ bool est_fuse_concat_bags(est_fuser *f, const est_node_def *concat)
 bool est_fuse_concat_lookups(est_fuser *f, const est_node_def *concat)
 {
     return !est_fuse_is_f32(concat) || fuse_concat(f, concat, true);
+}
+
+/* --- on devices that run by themselves: lookups that are added ---------------------------------------------------- */
+
+/* Lookups first, then the others. */
+static void list_terms(const est_fuser *f, const est_node_def *sum, join *j)
+{
+    for (int lookups = 1; lookups >= 0; lookups--) {
+        for (int32_t i = 0; i < sum->n_in; i++) {
+            if (is_joined_lookup(f, sum, sum->in[i]) != (lookups != 0)) continue;
+            if (lookups != 0) {
+                list_bag(f, est_fuse_node(f, sum->in[i].node), j);
+            } else {
+                j->in[2 * j->n_bags + j->n_parts++] = est_fuse_edge(f, sum->in[i]);
+            }
+        }
+    }
+}
+
+static bool fuse_sum(est_fuser *f, const est_node_def *sum, join *j)
+{
+    est_node fresh;
+
+    if (follows_a_write(f, sum, j->seen, j->stack)) return true;
+    list_terms(f, sum, j);
+    if (j->n_bags < 2) return true;
+    fresh = est_build(f->g, &est_op_gather_sum, (est_nodes){ j->in, 2 * j->n_bags + j->n_parts },
+                      EST_ATTRS(est_attr_types("Tlookups", (est_i64s){ j->types, 2 * j->n_bags }),
+                                est_attr_int("N", j->n_parts), est_attr_type("T", EST_F32)));
+    if (!est_fuse_stand_in(f, fresh, 0, sum)) return false;
+    name_lookups(f, fresh, sum);
+    return true;
+}
+
+bool est_fuse_sum_lookups(est_fuser *f, const est_node_def *sum)
+{
+    bool done;
+    join j = { .lookups = true };
+
+    if (!est_fuse_is_f32(sum) || sum->shape[0].rank != 2 || sum->n_in > EST_GATHER_SUM_MAX) return true;
+    done = make_room(f, sum, &j) && fuse_sum(f, sum, &j);
+    free_join(&j);
+    return done;
 }
 
 bool est_fuse_slice_grad(est_fuser *f, const est_node_def *grad)

@@ -18,15 +18,22 @@ static void and_grad_ref(est_ref *r)
     int64_t n     = est_shape_count(&r->in_shape[0]);
     double  share = est_node_bool(r->node, "mean") ? (double)n : 1, dy = r->in[2][0] / share;
 
-    sigmoid_xent_ref(r);
     r->out[2][0] = 0;
-    for (int64_t i = 0; i < n; i++) r->out[2][0] += r->out[0][i];
+    for (int64_t i = 0; i < n; i++) {
+        double x = r->in[0][i] + (r->n_in > 3 ? r->in[3][i] : 0), z = r->in[1][i];
+
+        r->out[0][i] = fmax(x, 0) - x * z + log1p(exp(-fabs(x)));
+        r->out[1][i] = dy * (1 / (1 + exp(-x)) - z);
+        r->out[2][0] += r->out[0][i];
+    }
     r->out[2][0] /= share; /* NaN is the mean of none */
-    for (int64_t i = 0; i < n; i++) r->out[1][i] = dy * (1 / (1 + exp(-r->in[0][i])) - r->in[1][i]);
 }
 
 #define AND_GRAD(m)                                                                                                    \
-    "EstSigmoidXentAndGrad", .attrs = EST_ATTRS(est_attr_bool("mean", m)), .tol = 1e-6, .ref = and_grad_ref
+    "EstSigmoidXentAndGrad", .attrs = EST_ATTRS(est_attr_bool("mean", m)), .n_in = 3, .tol = 1e-6, .ref = and_grad_ref
+#define OF_TWO(n)                                                                                                      \
+    "EstSigmoidXentAndGrad", .attrs = EST_ATTRS(est_attr_bool("mean", true), est_attr_int("N", n)), .n_in = 3 + (n),   \
+                             .tol = 1e-6, .ref = and_grad_ref
 #define DY                                                                                                             \
     {                                                                                                                  \
         .shape = EST_SHAPE_SCALAR, .lo = 1, .hi = 3                                                                    \
@@ -58,6 +65,10 @@ int main(int argc, char **argv)
         { AND_GRAD(true), .in = { IN(301, 1), LABELS(301, 1), DY } },
         { AND_GRAD(false), .in = { { .shape = EST_SHAPE(4, 9), .lo = -120, .hi = 120 }, LABELS(4, 9), DY } },
         { AND_GRAD(true), .in = { IN(0, 5), LABELS(0, 5), DY } },
+        { OF_TWO(1), .in = { IN(3001, 1), LABELS(3001, 1), DY, IN(3001, 1) } },
+        { OF_TWO(1), .in = { IN(4, 9), LABELS(4, 9), DY, IN(9, 4) }, .fails = EST_INVALID_ARGUMENT, .says = "[9,4]" },
+        { OF_TWO(2), .in = { IN(2, 1), LABELS(2, 1), DY, IN(2, 1), IN(2, 1) }, .fails = EST_INVALID_ARGUMENT,
+          .says = "logits are the sum of two at most, got 3" },
     };
 
     return est_op_check(cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);
