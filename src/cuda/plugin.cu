@@ -23,7 +23,7 @@
 
 #define GPUS_MAX  16
 #define MARKS_MAX 64 /* that are not done yet */
-#define LANES_MAX 8
+#define LANES_MAX 12
 
 static const est_plugin_host *host;
 

@@ -33,7 +33,7 @@ struct est_kernel; /* likewise */
 struct est_call;   /* likewise */
 struct est_node_def;
 
-#define EST_SIDES 4
+#define EST_SIDES 8
 
 /* What a device does that runs by itself. Nothing here waits for it but `wait`, `close` and `drop`. */
 typedef struct est_device_runs {

@@ -4,17 +4,17 @@
  *
  * The order of a plan on a device puts every item as early as it can be (runtime/order.c). Some are needed much later:
  * the sorted ids of a batch by the updates, an update by nobody. Alike items of a wave, which the device runs as one,
- * stand aside if they take long enough to pay for it, and so does what runs meanwhile; what they alone are needed for
- * goes the same way, in the same lane. Times are guesses, by the bytes that are moved. */
+ * stand aside if what runs meanwhile takes long enough to pay for it; what they alone are needed for goes the same way, in
+ * the same lane. Times are guesses, by the bytes that are moved. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "runtime/plan.h"
 
-#define LAUNCH_US    1.0 /* of whatever is launched */
+#define LAUNCH_US    2.5 /* of whatever is launched: small kernels take 1 to 4 us on an H200 */
 #define HEAVY_US     5.0 /* more, of what computes more than its size suggests */
 #define BYTES_PER_US 3e6
-#define WORTH_US     2.0    /* what stands aside, and what runs beside it, take so long at least */
+#define WORTH_US     2.0    /* what runs beside something that stands aside takes so long at least */
 #define LARGE        0x1p27 /* multiplications of a product that is worth it; smaller ones gain nothing on an H200 */
 
 typedef struct aside_builder {
@@ -124,7 +124,7 @@ static double choose(aside_builder *b, int32_t g)
         }
         /* spent[] counts down from the end */
         beside = b->spent[g + 1] - b->spent[until];
-        if (us < WORTH_US || beside < WORTH_US || !may_stand_aside(plan, first)) {
+        if (beside < WORTH_US || !may_stand_aside(plan, first)) {
             stays += us;
             continue;
         }
@@ -172,7 +172,8 @@ static uint32_t waits_for(const aside_builder *b, int32_t k)
     return lanes;
 }
 
-/* The lane of alike steps: that of what they wait for, or else one in which nothing runs, or else the first. */
+/* The lane of alike steps: that of what they wait for, or else one in which nothing runs, or else the first. Whoever meets
+ * a lane waits for all of it. */
 static int lane_for(uint32_t waits, uint32_t open)
 {
     if (waits != 0) return __builtin_ctz(waits);
@@ -185,8 +186,9 @@ static int lane_for(uint32_t waits, uint32_t open)
 /* Gives what stands aside its lane, and waves what they meet; `open`: lanes in which something has not been met. */
 static void enter_wave(aside_builder *b, int32_t g, uint32_t *open)
 {
-    est_plan      *plan = b->plan;
-    est_plan_wave *wave = &plan->waves[g];
+    est_plan      *plan  = b->plan;
+    est_plan_wave *wave  = &plan->waves[g];
+    uint32_t       taken = 0; /* lanes of this wave */
 
     for (int32_t first = wave->first, end; first < wave->end; first = end) {
         uint32_t waits = 0;
@@ -195,8 +197,9 @@ static void enter_wave(aside_builder *b, int32_t g, uint32_t *open)
         end = group_end(plan, first, wave->end);
         for (int32_t s = first; s < end; s++) waits |= waits_for(b, plan->steps[s]) & *open;
         if (item_at(plan, first)->aside >= 0) {
-            lane = lane_for(waits, *open);
+            lane = lane_for(waits, *open | taken);
             waits &= ~(1u << lane);
+            taken |= 1u << lane;
         }
         wave->meets |= waits;
         for (int32_t s = first; s < end && lane >= 0; s++) {
@@ -208,17 +211,28 @@ static void enter_wave(aside_builder *b, int32_t g, uint32_t *open)
     for (int32_t s = wave->first; s < wave->end; s++) *open |= b->lanes[plan->steps[s]];
 }
 
+/* Items that have only a shape hand on the lanes of what they wait for. */
+static void hand_on_lanes(aside_builder *b, int32_t begin, int32_t end)
+{
+    for (int32_t k = begin; k < end; k++) {
+        if (b->plan->step_of[k] < 0) b->lanes[k] = waits_for(b, k);
+    }
+}
+
+/* Those between the items of a wave may hand on to it, or from it. */
 static void find_lanes(aside_builder *b)
 {
-    est_plan *plan = b->plan;
-    uint32_t  open = 0;
+    est_plan *plan  = b->plan;
+    uint32_t  open  = 0;
+    int32_t   begin = 0;
 
-    for (int32_t k = 0, g = 0; k < plan->n_items; k++) {
-        if (plan->step_of[k] < 0) {
-            b->lanes[k] = waits_for(b, k);
-        } else if (plan->wave_of[k] == g) {
-            enter_wave(b, g++, &open);
-        }
+    for (int32_t g = 0; g < plan->n_waves; g++) {
+        int32_t end = g + 1 < plan->n_waves ? plan->steps[plan->waves[g + 1].first] : plan->n_items;
+
+        hand_on_lanes(b, begin, end);
+        enter_wave(b, g, &open);
+        hand_on_lanes(b, begin, end);
+        begin = end;
     }
 }
 
@@ -252,6 +266,7 @@ est_status est_plan_aside(est_plan *plan, const est_incoming *in)
     b.spent  = est_arena_alloc(plan->arena, sizeof *b.spent * n);
     b.lanes  = est_arena_alloc(plan->arena, sizeof *b.lanes * n);
     if (b.needed == NULL || b.spent == NULL || b.lanes == NULL) return est_no_memory();
+    for (int32_t k = 0; k < plan->n_items; k++) plan->items[k].aside = -1; /* sizes were others the last time */
     choose_all(&b);
     find_lanes(&b);
     find_meetings(plan);

@@ -139,12 +139,47 @@ TEST(what_is_needed_late_stands_aside)
     end(&l);
 }
 
-TEST(what_takes_no_time_stays)
+TEST(small_kernels_stand_aside)
 {
     lane_test l = begin(8);
 
     run(&l, 8, 8);
-    assert_int_equal(aside_of(l.plan, "Exp"), -1);
+    assert_true(aside_of(l.plan, "Exp") >= 0);
+    end(&l);
+}
+
+/* What nothing waits for until the end, with another one like it in the same wave. */
+static est_node build_two(est_node x, int chain)
+{
+    est_node z = est_neg(x), first = est_exp(z), second = est_abs(z), y = z;
+
+    for (int i = 0; i < chain; i++) y = i % 2 == 0 ? est_mul(y, y) : est_sqrt(y);
+    return est_add(est_add(y, first), second);
+}
+
+TEST(each_of_a_wave_has_its_own_lane)
+{
+    lane_test       l    = begin_with(build_two, 8);
+    float           in   = 1;
+    est_view        view = { &in, EST_F32, EST_SHAPE(0, COLUMNS), 0 };
+    const est_view *y;
+
+    assert_ok(est_plan_start(l.plan, &(est_plan_input){ .view = &view }, 1));
+    assert_ok(est_plan_finish(l.plan, &y));
+    assert_true(aside_of(l.plan, "Exp") >= 0 && aside_of(l.plan, "Abs") >= 0);
+    assert_int_not_equal(aside_of(l.plan, "Exp"), aside_of(l.plan, "Abs"));
+    end(&l);
+}
+
+/* What stood aside for the sizes of a batch is chosen anew for those of the next. */
+TEST(larger_batches_choose_again)
+{
+    lane_test l = begin_with(build_product, 8);
+
+    run_product(&l, 16384);
+    assert_int_equal(aside_of(l.plan, "MatMul"), -1);
+    run_product(&l, 32768);
+    assert_true(aside_of(l.plan, "MatMul") >= 0);
     end(&l);
 }
 
