@@ -38,85 +38,39 @@ static est_status adagrad_run(est_call *c)
     return EST_OK;
 }
 
-const est_op est_op_apply_adagrad = {
-    .name      = "ResourceApplyAdagrad",
-    .signature = "var: resource, accum: resource, lr: T, grad: T -> (); T: {float32, float64}; "
-                 "use_locking: bool = false; update_slots: bool = true",
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
-    .stateful = true,
-    .writes   = 3u,
-    .update   = EST_UPDATE(.gradient = 3),
-};
+/* What all forms have. inputs: those behind the learning rate; types, more: attributes. */
+#define FORM(as, inputs, types, more, scratch_of, ...)                                                                 \
+    {                                                                                                                  \
+        .name      = as,                                                                                               \
+        .signature = "var: resource, accum: resource, lr: T, " inputs " -> (); T: {float32, float64}; " types          \
+                     "use_locking: bool = false; update_slots: bool = true" more,                                      \
+        .infer = est_apply_infer,                                                                                      \
+        .cpu   = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare, .scratch = scratch_of }),               \
+        .cuda  = EST_KERNELS(                                                                                          \
+             { .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),             \
+        .stateful = true, .writes = 3u, __VA_ARGS__                                                                    \
+    }
+#define ROWS "Tindices: {int32, int64}; "
 
-const est_op est_op_sum_apply_adagrad = {
-    .name = "EstSumApplyAdagrad",
-    .signature =
-        "var: resource, accum: resource, lr: T, grad: T, indices: Tindices, sorted: int64 -> (); T: {float32, float64}; "
-        "Tindices: {int32, int64}; use_locking: bool = false; update_slots: bool = true; column: int",
-    .infer = est_apply_infer,
-    .cpu   = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare, .scratch = est_apply_sums_scratch }),
-    .cuda  = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
-    .stateful = true,
-    .by_rows  = true,
-    .writes   = 3u,
-    .update   = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 5),
-    .planned  = true,
-};
+const est_op est_op_apply_adagrad = FORM("ResourceApplyAdagrad", "grad: T", "", "", NULL,
+                                         .update = EST_UPDATE(.gradient = 3));
 
-const est_op est_op_sparse_apply_adagrad = {
-    .name      = "ResourceSparseApplyAdagrad",
-    .signature = "var: resource, accum: resource, lr: T, grad: T, indices: Tindices -> (); T: {float32, float64}; "
-                 "Tindices: {int32, int64}; use_locking: bool = false; update_slots: bool = true",
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
-    .stateful = true,
-    .by_rows  = true,
-    .writes   = 3u,
-    .update   = EST_UPDATE(.gradient = 3, .indices = 4),
-    .sums     = &est_op_sum_apply_adagrad,
-};
+const est_op est_op_sum_apply_adagrad = FORM(
+    "EstSumApplyAdagrad", "grad: T, indices: Tindices, sorted: int64", ROWS, "; column: int", est_apply_sums_scratch,
+    .update = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 5), .by_rows = true, .planned = true);
 
-const est_op est_op_apply_adagrad_v2 = {
-    .name      = "ResourceApplyAdagradV2",
-    .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T -> (); T: {float32, float64}; "
-                 "use_locking: bool = false; update_slots: bool = true",
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
-    .stateful = true,
-    .writes   = 3u,
-    .update   = EST_UPDATE(.gradient = 4),
-};
+const est_op est_op_sparse_apply_adagrad = FORM("ResourceSparseApplyAdagrad", "grad: T, indices: Tindices", ROWS, "",
+                                                NULL, .update = EST_UPDATE(.gradient = 3, .indices = 4),
+                                                .by_rows = true, .sums = &est_op_sum_apply_adagrad);
 
-const est_op est_op_sum_apply_adagrad_v2 = {
-    .name      = "EstSumApplyAdagradV2",
-    .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T, indices: Tindices, sorted: int64 -> (); "
-                 "T: {float32, float64}; Tindices: {int32, int64}; use_locking: bool = false; "
-                 "update_slots: bool = true; column: int",
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare, .scratch = est_apply_sums_scratch }),
-    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
-    .stateful = true,
-    .by_rows  = true,
-    .writes   = 3u,
-    .update   = EST_UPDATE(.gradient = 4, .indices = 5, .sorted = 6),
-    .planned  = true,
-};
+const est_op est_op_apply_adagrad_v2 = FORM("ResourceApplyAdagradV2", "epsilon: T, grad: T", "", "", NULL,
+                                            .update = EST_UPDATE(.gradient = 4));
 
-const est_op est_op_sparse_apply_adagrad_v2 = {
-    .name      = "ResourceSparseApplyAdagradV2",
-    .signature = "var: resource, accum: resource, lr: T, epsilon: T, grad: T, indices: Tindices -> (); "
-                 "T: {float32, float64}; Tindices: {int32, int64}; use_locking: bool = false; "
-                 "update_slots: bool = true",
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = adagrad_run, .prepare = adagrad_prepare }),
-    .cuda = EST_KERNELS({ .launch = EST_LAUNCH(apply_adagrad), .prepare = adagrad_prepare, .fail = est_apply_fail }),
-    .stateful = true,
-    .by_rows  = true,
-    .writes   = 3u,
-    .update   = EST_UPDATE(.gradient = 4, .indices = 5),
-    .sums     = &est_op_sum_apply_adagrad_v2,
-};
+const est_op est_op_sum_apply_adagrad_v2 = FORM(
+    "EstSumApplyAdagradV2", "epsilon: T, grad: T, indices: Tindices, sorted: int64", ROWS, "; column: int",
+    est_apply_sums_scratch, .update = EST_UPDATE(.gradient = 4, .indices = 5, .sorted = 6), .by_rows = true,
+    .planned = true);
+
+const est_op est_op_sparse_apply_adagrad_v2 = FORM(
+    "ResourceSparseApplyAdagradV2", "epsilon: T, grad: T, indices: Tindices", ROWS, "", NULL,
+    .update = EST_UPDATE(.gradient = 4, .indices = 5), .by_rows = true, .sums = &est_op_sum_apply_adagrad_v2);

@@ -74,87 +74,41 @@ static est_status ftrl_fail(const est_call *c, int64_t place, const int64_t valu
     return place == -1 ? refuse_lr(scalar) : refuse_power(scalar);
 }
 
-#define ATTRIBUTES "use_locking: bool = false; multiply_linear_by_lr: bool = false"
+/* What all forms have. inputs: those behind the slots; types, more: attributes. */
+#define FORM(as, inputs, types, more, scratch_of, ...)                                                                 \
+    {                                                                                                                  \
+        .name      = as,                                                                                               \
+        .signature = "var: resource, accum: resource, linear: resource, " inputs                                       \
+                     " -> (); T: {float32, float64}; " types                                                           \
+                     "use_locking: bool = false; multiply_linear_by_lr: bool = false" more,                            \
+        .infer    = est_apply_infer,                                                                                   \
+        .cpu      = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare, .scratch = scratch_of }),                  \
+        .cuda     = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),     \
+        .stateful = true, .writes = 7u, __VA_ARGS__                                                                    \
+    }
+#define ROWS "Tindices: {int32, int64}; "
 
-const est_op est_op_apply_ftrl = {
-    .name      = "ResourceApplyFtrl",
-    .signature = "var: resource, accum: resource, linear: resource, grad: T, lr: T, l1: T, l2: T, lr_power: T -> (); "
-                 "T: {float32, float64}; " ATTRIBUTES,
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
-    .stateful  = true,
-    .writes    = 7u,
-    .update    = EST_UPDATE(.gradient = 3),
-};
+const est_op est_op_apply_ftrl = FORM("ResourceApplyFtrl", "grad: T, lr: T, l1: T, l2: T, lr_power: T", "", "", NULL,
+                                      .update = EST_UPDATE(.gradient = 3));
 
-const est_op est_op_sum_apply_ftrl = {
-    .name      = "EstSumApplyFtrl",
-    .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
-                 "lr_power: T, sorted: int64 -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES
-                 "; column: int",
-    .infer    = est_apply_infer,
-    .cpu      = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare, .scratch = est_apply_sums_scratch }),
-    .cuda     = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
-    .stateful = true,
-    .by_rows  = true,
-    .writes   = 7u,
-    .update   = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 9),
-    .planned  = true,
-};
+const est_op est_op_sum_apply_ftrl = FORM(
+    "EstSumApplyFtrl", "grad: T, indices: Tindices, lr: T, l1: T, l2: T, lr_power: T, sorted: int64", ROWS,
+    "; column: int", est_apply_sums_scratch, .update = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 9),
+    .by_rows = true, .planned = true);
 
-const est_op est_op_sparse_apply_ftrl = {
-    .name      = "ResourceSparseApplyFtrl",
-    .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
-                 "lr_power: T -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES,
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
-    .stateful  = true,
-    .by_rows   = true,
-    .writes    = 7u,
-    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
-    .sums      = &est_op_sum_apply_ftrl,
-};
+const est_op est_op_sparse_apply_ftrl = FORM(
+    "ResourceSparseApplyFtrl", "grad: T, indices: Tindices, lr: T, l1: T, l2: T, lr_power: T", ROWS, "", NULL,
+    .update = EST_UPDATE(.gradient = 3, .indices = 4), .by_rows = true, .sums = &est_op_sum_apply_ftrl);
 
-const est_op est_op_apply_ftrl_v2 = {
-    .name      = "ResourceApplyFtrlV2",
-    .signature = "var: resource, accum: resource, linear: resource, grad: T, lr: T, l1: T, l2: T, l2_shrinkage: T, "
-                 "lr_power: T -> (); T: {float32, float64}; " ATTRIBUTES,
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
-    .stateful  = true,
-    .writes    = 7u,
-    .update    = EST_UPDATE(.gradient = 3),
-};
+const est_op est_op_apply_ftrl_v2 = FORM("ResourceApplyFtrlV2",
+                                         "grad: T, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T", "", "", NULL,
+                                         .update = EST_UPDATE(.gradient = 3));
 
-const est_op est_op_sum_apply_ftrl_v2 = {
-    .name = "EstSumApplyFtrlV2",
-    .signature =
-        "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
-        "l2_shrinkage: T, lr_power: T, sorted: int64 -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES
-        "; column: int",
-    .infer    = est_apply_infer,
-    .cpu      = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare, .scratch = est_apply_sums_scratch }),
-    .cuda     = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
-    .stateful = true,
-    .by_rows  = true,
-    .writes   = 7u,
-    .update   = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 10),
-    .planned  = true,
-};
+const est_op est_op_sum_apply_ftrl_v2 = FORM(
+    "EstSumApplyFtrlV2", "grad: T, indices: Tindices, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T, sorted: int64",
+    ROWS, "; column: int", est_apply_sums_scratch, .update = EST_UPDATE(.gradient = 3, .indices = 4, .sorted = 10),
+    .by_rows = true, .planned = true);
 
-const est_op est_op_sparse_apply_ftrl_v2 = {
-    .name      = "ResourceSparseApplyFtrlV2",
-    .signature = "var: resource, accum: resource, linear: resource, grad: T, indices: Tindices, lr: T, l1: T, l2: T, "
-                 "l2_shrinkage: T, lr_power: T -> (); T: {float32, float64}; Tindices: {int32, int64}; " ATTRIBUTES,
-    .infer     = est_apply_infer,
-    .cpu       = EST_KERNELS({ .run = ftrl_run, .prepare = ftrl_prepare }),
-    .cuda      = EST_KERNELS({ .launch = EST_LAUNCH(apply_ftrl), .prepare = ftrl_prepare, .fail = ftrl_fail }),
-    .stateful  = true,
-    .by_rows   = true,
-    .writes    = 7u,
-    .update    = EST_UPDATE(.gradient = 3, .indices = 4),
-    .sums      = &est_op_sum_apply_ftrl_v2,
-};
+const est_op est_op_sparse_apply_ftrl_v2 = FORM(
+    "ResourceSparseApplyFtrlV2", "grad: T, indices: Tindices, lr: T, l1: T, l2: T, l2_shrinkage: T, lr_power: T", ROWS,
+    "", NULL, .update = EST_UPDATE(.gradient = 3, .indices = 4), .by_rows = true, .sums = &est_op_sum_apply_ftrl_v2);
