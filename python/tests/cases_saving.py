@@ -238,3 +238,118 @@ def signatures_of_models(tf):
         again = keras.models.load_model(path)
         return [sorted(loaded.signatures), loaded.signatures["doubled"](tf.constant(x)), again(x), again.evaluate(
             x, np.zeros((2, 2)), verbose=0)]
+
+
+def kept_by_layers(tf):
+    keras = tf.keras
+
+    @keras.saving.register_keras_serializable("cases")
+    class Words(keras.layers.Dense):
+        def __init__(self, words=None, *args, **named):
+            super().__init__(*args, **named)
+            self.words = words
+
+        def save_assets(self, folder):
+            with open(os.path.join(folder, "words.txt"), "w", encoding="utf-8") as file:
+                file.write(self.words)
+
+        def load_assets(self, folder):
+            with open(os.path.join(folder, "words.txt"), encoding="utf-8") as file:
+                self.words = file.read().replace("<unk>", "little")
+
+    @keras.saving.register_keras_serializable("cases")
+    class Doubled(keras.layers.Dense):
+        def save_own_variables(self, store):
+            super().save_own_variables(store)
+            store["kernel"], store["step"] = self.kernel.numpy() * 2.0, np.int64(3)
+
+        def load_own_variables(self, store):
+            self.kernel.assign(store["kernel"])
+            self.step = int(np.asarray(store["step"]))
+
+    @keras.saving.register_keras_serializable("cases")
+    class Built(keras.layers.Layer):
+        def __init__(self, units=2, **named):
+            super().__init__(**named)
+            self.units = units
+
+        def build(self, input_shape, start):
+            super().build(input_shape)
+            self.w = self.add_weight(name="w", shape=(input_shape[-1], self.units), initializer=start)
+            self.start = start
+
+        def call(self, x):
+            return tf.matmul(x, self.w)
+
+        def get_config(self):
+            return dict(units=self.units, **super().get_config())
+
+        def get_build_config(self):
+            return {**super().get_build_config(), "start": self.start}
+
+        def build_from_config(self, config):
+            self.build(config["input_shape"], config["start"])
+
+    @keras.saving.register_keras_serializable("cases")
+    def tenth(y_true, y_pred):
+        return tf.reduce_sum(tf.square(y_pred - y_true) / 10.0, axis=1)
+
+    @keras.saving.register_keras_serializable("cases")
+    class Compiled(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(1, kernel_initializer="ones")
+
+        def call(self, x):
+            return self.dense(x)
+
+        def compile(self, optimizer, loss_fn):
+            super().compile(optimizer=optimizer, loss=loss_fn)
+            self.told = [optimizer, loss_fn]
+
+        def get_compile_config(self):
+            return {"first": self.told[0], "second": self.told[1]}
+
+        def compile_from_config(self, config):
+            self.compile(keras.saving.deserialize_keras_object(config["first"]),
+                         keras.saving.deserialize_keras_object(config["second"]))
+
+    return Words, Doubled, Built, tenth, Compiled
+
+
+@case
+def files_with_more_of_layers(tf):
+    keras, x = tf.keras, np.ones((2, 3), np.float32)
+    words, doubled, built, tenth, compiled = kept_by_layers(tf)
+    first = built(2)
+    first.build((None, 3), "ones")
+    model = keras.Sequential([first, words("a <unk> lamb", 2, kernel_initializer="ones"), doubled(1, kernel_initializer="ones")])
+    model(x)
+    own = compiled()
+    own.compile("sgd", tenth)
+    history = own.fit(x, np.zeros((2, 1)), epochs=2, verbose=0).history["loss"]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("a.keras", "b.keras")]
+        model.save(paths[0])
+        own.save(paths[1])
+        again, other = (keras.models.load_model(path) for path in paths)
+    return [again(x), again.layers[1].words, again.layers[2].step, again.layers[0].start, again.built, history,
+            other.told[0], other.told[1] is tenth, other.evaluate(x, np.zeros((2, 1)), verbose=0)]
+
+
+@case
+def models_without_variables(tf):
+    class Cost(tf.keras.layers.Layer):
+        def call(self, x):
+            self.add_loss(0.01 * tf.reduce_mean(x))
+            return x * 2.0
+
+    inputs = tf.keras.Input((3,))
+    model, x = tf.keras.Model(inputs, Cost()(inputs)), np.arange(6, dtype=np.float32).reshape(2, 3)
+    model.compile("adam", "mse")
+    found = [model.fit(x, x, epochs=2, verbose=0).history["loss"], model.evaluate(x, x, verbose=0)]
+    model.compile("adam")
+    frozen = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", trainable=False, input_shape=(3,))])
+    frozen.compile("sgd", "mse")
+    return found + [model.fit(x, x, verbose=0).history["loss"], frozen.fit(x, x[:, :1], verbose=0).history["loss"],
+                    frozen.get_weights()]

@@ -141,7 +141,7 @@ UNREAD = {
     "logs batch": "of a callback to override",
     "run_context": "of a hook to override",
     "session": "variables have values without one",
-    "mask inputs input_shape training args named": "of a layer to override, or that has no use for it",
+    "mask inputs training args named": "of a layer to override, or that has no use for it",
     "x": "of a step to override",
     "dtype verify_shape": "initializers are told the dtype and the shape by the variable",
     "synchronization aggregation collections values": "variables, and names, are the same with any of them",

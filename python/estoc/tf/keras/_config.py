@@ -8,6 +8,7 @@ custom_objects, or has registered them.
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any, Callable
 
 import numpy as np
@@ -130,10 +131,11 @@ def encode(value: Any, reference: Callable[[Any], Any] = lambda value: None) -> 
         if not isinstance(value, Recorded):
             raise Unknown(f"{value!r} is no object of Keras")
         if _describes_itself(value):
-            return {"custom": _name_of(type(value)), "config": encode(value.get_config(), reference)}
+            return {"custom": _name_of(type(value)), "config": encode(value.get_config(), reference), **_build_of(value)}
         args, named = value._made_as() if hasattr(value, "_made_as") else value._made_with
-        named = {**named, "name": value.name} if "_layers" in value.__dict__ else named
-        made = {"object": _name_of(type(value)), "args": encode(list(args)), "named": encode(named)}
+        if "_layers" in value.__dict__ and _takes_name(type(value)):
+            named = {**named, "name": value.name}
+        made = {"object": _name_of(type(value)), "args": encode(list(args)), "named": encode(named), **_build_of(value)}
         state = value._adapted() if hasattr(value, "_adapted") else None
         return made if state is None else {**made, "adapted": encode(state)}
     if isinstance(value, type) and issubclass(value, Recorded):
@@ -157,15 +159,35 @@ def decode(value: Any, reference: Callable[[dict], Any] = lambda value: None) ->
     if "tuple" in value:
         return tuple(decode(item, reference) for item in value["tuple"])
     if "custom" in value:
-        return _find(value["custom"]).from_config(decode(value["config"], reference))
+        return _built(_find(value["custom"]).from_config(decode(value["config"], reference)), value)
     if "array" in value:
         return np.array(value["array"], dtype=value["dtype"])
     if "object" in value:
         made = _find(value["object"])(*decode(value["args"]), **decode(value["named"]))
         if "adapted" in value:
             made.adapt(decode(value["adapted"]))
-        return made
+        return _built(made, value)
     return _find(value.get("class") or value["function"])
+
+
+def _takes_name(kind: type) -> bool:
+    """Whether objects of a class may be given a name."""
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    return any(p.name == "name" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _build_of(value: Any) -> dict:
+    """What a layer with a get_build_config of its own was built with."""
+    own = getattr(type(value), "get_build_config", None)
+    if own is None or own.__module__.startswith("estoc.") or not value.built:
+        return {}
+    return {"build": encode(value.get_build_config())}
+
+
+def _built(made: Any, value: dict) -> Any:
+    if "build" in value:
+        made.build_from_config(decode(value["build"]))
+    return made
 
 
 def _describes_itself(value: Any) -> bool:
@@ -185,8 +207,10 @@ def of_model(model: Any) -> dict:
         if first is None and model._specs:
             dtype, shape = model._specs[0]
             first = {"name": f"{model._layers[0].name}_input", "shape": [None, *tuple(shape)[1:]], "dtype": dtype.name}
+        called = None if first is not None or model._known_inputs() is None else [
+            [name, dtype.name, list(shape)] for name, dtype, shape in model._known_inputs()]
         return {"kind": "sequential", "name": model.name, "layers": [of_layer(layer) for layer in model._layers],
-                "input": first}
+                "input": first, "called": called, "form": None if called is None else encode(model._input_form)}
     if not isinstance(model, models.Functional):
         called = [[name, dtype.name, list(shape)] for name, dtype, shape in model._known_inputs() or ()]
         if not called:
@@ -242,6 +266,12 @@ def copied(model: Any) -> Any:
         return made_model(of_model(model))
 
 
+def _know_inputs(model: Any, config: dict) -> None:
+    """What the first call of a model has told."""
+    model.__dict__["_called"] = [(name, as_dtype(dtype), tuple(shape)) for name, dtype, shape in config["called"]]
+    model.__dict__["_input_form"] = decode(config["form"])
+
+
 def made_model(config: dict) -> Any:
     """The model of of_model, with new variables."""
     from . import models
@@ -249,9 +279,7 @@ def made_model(config: dict) -> Any:
     if config["kind"] == "subclass":
         model = decode(config["of"])
         if config["called"] is not None:
-            model.__dict__["_called"] = [(name, as_dtype(dtype), tuple(shape))
-                                         for name, dtype, shape in config["called"]]
-            model.__dict__["_input_form"] = decode(config["form"])
+            _know_inputs(model, config)
         return model
 
     def made_input(value: dict) -> Any:
@@ -260,7 +288,10 @@ def made_model(config: dict) -> Any:
     layers = [_made_layer(layer) for layer in config["layers"]]
     if config["kind"] == "sequential":
         first = [] if config["input"] is None else [made_input(config["input"])]
-        return models.Sequential(first + layers, name=config["name"])
+        made = models.Sequential(first + layers, name=config["name"])
+        if config.get("called") is not None:
+            _know_inputs(made, config)
+        return made
     inputs = [made_input(value) for value in config["inputs"]]
     results: list = []
 

@@ -584,13 +584,13 @@ class Layer(Recorded, Named):
 
     @property
     def trainable_weights(self) -> list[Variable]:
-        frozen = self._frozen_ids()
-        return [item for item in self._all_weights() if item.trainable and id(item) not in frozen]
+        found, frozen = self._all_weights(), self._frozen_ids()  # in this order: the first makes them
+        return [item for item in found if item.trainable and id(item) not in frozen]
 
     @property
     def non_trainable_weights(self) -> list[Variable]:
-        frozen = self._frozen_ids()
-        return [item for item in self._all_weights() if not item.trainable or id(item) in frozen]
+        found, frozen = self._all_weights(), self._frozen_ids()
+        return [item for item in found if not item.trainable or id(item) in frozen]
 
     def _all_weights(self) -> list[Variable]:
         self._ensure_built()
@@ -746,6 +746,8 @@ class Layer(Recorded, Named):
 
     def build(self, input_shape: Any) -> None:
         self.__dict__["built"] = True
+        if isinstance(input_shape, (list, tuple)) and "_built_for" not in self.__dict__:
+            self.__dict__["_built_for"] = tuple(input_shape)
 
     def call(self, inputs: Any, *args: Any, **named: Any) -> Any:
         return inputs
@@ -954,6 +956,21 @@ class Layer(Recorded, Named):
             from . import _serial
             config = {key: _serial.made_of(value) for key, value in config.items()}
         return cls(**config)
+
+    def save_own_variables(self, store: dict) -> None:
+        """Puts the variables of this layer, without those within, into a dict; a .keras file of a class that overrides
+        this and load_own_variables has what they put there."""
+        for i, variable in enumerate(self._variables_here()):
+            store[f"{i}"] = variable.numpy()
+
+    def load_own_variables(self, store: dict) -> None:
+        """Takes the variables of this layer from a dict."""
+        for i, variable in enumerate(self._variables_here()):
+            variable.assign(store[f"{i}"])
+
+    def _variables_here(self) -> list[Variable]:
+        self._ensure_built()
+        return list(self._own_weights) + list(self._in_graphs.get(self._graph_now(), ()))
 
     def get_build_config(self) -> dict | None:
         """The shape of the input that the layer was made for; None: it was not called."""

@@ -50,7 +50,7 @@ from .._tape import GradientTape as _GradientTape
 from .._world import _seed
 from .._world import current_strategy as _current_strategy
 from .._world import restorations as _restorations
-from . import _config
+from . import _config, _serial
 from . import _files
 from . import _summary
 from . import callbacks as _callbacks
@@ -399,6 +399,7 @@ class Model(_Layer):
         d["optimizer"] = _optimizers.get(optimizer)
         d["loss"] = loss
         d["_compiled"] = _Compiled(loss, metrics, weighted_metrics, loss_weights, bool(run_eagerly))
+        d["_steps"] = {}  # those of before have traced another loss and optimizer
         if self._network is not None:
             self._compile_network()
 
@@ -661,6 +662,8 @@ class Model(_Layer):
         of C do not know."""
         if getattr(type(self), what) is not getattr(Model, what) or self.stateful:
             return True
+        if what == "train_step" and self._known_inputs() is not None and not self.trainable_weights:
+            return True  # C minimizes over variables
         metrics = [] if self._compiled is None else self._compiled.metrics
         return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
                    for metric in metrics)
@@ -867,7 +870,8 @@ class Model(_Layer):
         with _GradientTape() as tape:
             y_pred = self(x, training=True)
             loss = self._counted_loss(x, y, y_pred, sample_weight)
-        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        if self.trainable_variables:
+            self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def test_step(self, data: _Any) -> dict:
@@ -1207,7 +1211,10 @@ class Model(_Layer):
             config["why"] = str(why)
         folder = _os.path.join(path, _EXTRA)
         _os.makedirs(folder, exist_ok=True)
-        if self._compiled is not None and with_optimizer and config["model"] is not None:
+        self._save_assets(folder)
+        if self._compiled is not None and type(self).get_compile_config is not Model.get_compile_config:
+            config["compile_config"] = _serial.serialize(self.get_compile_config())
+        elif self._compiled is not None and with_optimizer and config["model"] is not None:
             given = self._compiled
             try:
                 config["compile"] = _config.encode({
@@ -1218,6 +1225,33 @@ class Model(_Layer):
                 _warnings.warn(f"{self.name} is saved without what compile was told: {why}")
         with open(_os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
             _json.dump(config, file, indent=1)
+
+
+    def _save_assets(self, folder: str) -> None:
+        """What layers of a program write themselves: files (save_assets) and arrays (save_own_variables)."""
+        for i, layer in enumerate([self] + self._flat_layers()):
+            if type(layer).save_own_variables is not _Layer.save_own_variables:
+                store: dict[str, _Any] = {}
+                layer.save_own_variables(store)
+                _np.savez(_os.path.join(folder, f"variables-{i}.npz"),
+                          **{key: _np.asarray(value) for key, value in store.items()})
+            if hasattr(type(layer), "save_assets"):
+                path = _os.path.join(folder, "assets", str(i))
+                _os.makedirs(path, exist_ok=True)
+                layer.save_assets(path)
+
+    def get_compile_config(self) -> dict | None:
+        """What compile was told, as plain values; a subclass whose compile takes something else overrides it, and
+        compile_from_config."""
+        if self._compiled is None:
+            return None
+        given = self._compiled
+        return _serial.serialize({"optimizer": self.optimizer, "loss": self.loss, "metrics": given.given_metrics,
+                                  "weighted_metrics": given.given_weighted, "loss_weights": given.loss_weights})
+
+    def compile_from_config(self, config: dict) -> None:
+        """Compiles with what get_compile_config of another model gave."""
+        self.compile(**_serial.deserialize(config))
 
 
 class _Loaded:
@@ -1885,6 +1919,11 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
     with _config.CustomObjectScope(custom_objects):
         model = _config.made_model(config["model"])
         told = _config.decode(config["compile"]) if compile and config["compile"] is not None else None
+    if isinstance(model, Sequential) and model._input is None and model._known_inputs() is not None:
+        _build_in(model, model._world_now(), [(dtype, shape) for _, dtype, shape in model._known_inputs()])
+    for i, layer in enumerate([model] + model._flat_layers()):
+        if hasattr(type(layer), "load_assets"):
+            layer.load_assets(_os.path.join(path, _EXTRA, "assets", str(i)))
     weights = _os.path.join(path, _WEIGHTS)
     if _os.path.exists(weights + ".index"):
         model.load_weights(weights)
@@ -1892,6 +1931,13 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
             model._saved_network()  # takes what waits, since the files may not stay
     else:
         _take_variables(model, path, config.get("variables") or [])
+    for i, layer in enumerate([model] + model._flat_layers()):
+        if type(layer).load_own_variables is not _Layer.load_own_variables:
+            with _np.load(_os.path.join(path, _EXTRA, f"variables-{i}.npz")) as store:
+                layer.load_own_variables(dict(store))
+    if compile and config.get("compile_config") is not None:
+        with _config.CustomObjectScope(custom_objects):
+            model.compile_from_config(config["compile_config"])
     if told is not None:
         model.compile(**told)
         _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
