@@ -72,6 +72,11 @@ def layers_of_images(tf):
     found["map"] = [row for row in tf.data.Dataset.from_tensor_slices(x).map(layers.Resizing(2, 3)).batch(2)]
     dynamic = tf.function(lambda x: layers.Resizing(3, 9)(x), input_signature=[tf.TensorSpec([None, None, None, 3])])
     found["dynamic"] = dynamic(tf.constant(x))
+    for name, layer in (("crop", layers.CenterCrop(3, 4)), ("more", layers.CenterCrop(8, 4)), ("wide", layers.CenterCrop(3, 9)),
+                        ("ratio", layers.Resizing(3, 5, crop_to_aspect_ratio=True))):
+        inputs = tf.keras.Input((None, None, 3))
+        model = tf.keras.Model(inputs, layer(inputs))
+        found[f"dynamic {name}"] = [list(model.output_shape), model(x)]
     return found
 
 

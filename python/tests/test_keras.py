@@ -1452,3 +1452,20 @@ def test_loops_over_an_unknown_number_of_steps_are_not_run(tmp_path):
     model.save(str(tmp_path / "model"))
     again = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"](tf.constant(x))
     np.testing.assert_allclose(next(iter(again.values())), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_variable_of_the_library_is_not_replaced():
+    dense = tf.keras.layers.Dense(2)
+    dense(np.ones((1, 3), np.float32))
+    with pytest.raises(NotImplementedError, match="assign to it"):
+        dense.kernel = tf.ones((3, 2))
+    dense.kernel.assign(tf.ones((3, 2)))
+    assert dense(np.ones((1, 3), np.float32)).numpy().tolist() == [[3, 3]]
+
+
+def test_a_concrete_function_says_what_it_has_in_place_of_a_graph():
+    concrete = tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec([], tf.float32))
+    for name, text in (("graph", "structured_outputs"), ("function_type", "pretty_printed_signature"),
+                       ("inference_fn", "itself")):
+        with pytest.raises(AttributeError, match=text):
+            getattr(concrete, name)

@@ -16,6 +16,7 @@ from .._tensor import as_array, as_dtype
 from ..data import TensorSpec
 from ..graph import Graph, NeedsValue, Node, default_graph
 from . import _structure
+from ._absent import error
 from ._eager import Tensor, _tensor, tapes, unwrap
 from ._world import OtherWorld, Trace, Variable, World, before_write, current_world, writes
 
@@ -57,6 +58,10 @@ class _Spec:
 
     def __init__(self, dtype: Any, shape: Any):
         self.dtype, self.shape = as_dtype(dtype), shape
+
+
+_OF_GRAPHS = {"graph": "structured_input_signature and structured_outputs; its operations are in a step of the library", "function_type": "pretty_printed_signature()",
+              "inference_fn": "the concrete function itself, which takes the same tensors"}
 
 
 class ConcreteFunction:
@@ -164,6 +169,13 @@ class ConcreteFunction:
         lines = ["Input Parameters:"]
         lines += [f"  {name} (POSITIONAL_OR_KEYWORD): {_structure.map_structure(shown, value)}" for name, value in given]
         return "\n".join([*lines, "Output Type:", f"  {_structure.map_structure(shown, self._outputs)}"])
+
+    _where = "a concrete function"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in _OF_GRAPHS:
+            raise AttributeError(f"'ConcreteFunction' object has no attribute {name!r}")
+        raise error(self._where, name, _OF_GRAPHS)
 
     def __repr__(self) -> str:
         return f"<ConcreteFunction {self.pretty_printed_signature(False)}>"

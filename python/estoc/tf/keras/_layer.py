@@ -214,6 +214,7 @@ def _precision_of(policy: mixed_precision.Policy | None) -> int:
     return lib.EST_PRECISION_MIXED_BFLOAT16 if mixed else lib.EST_PRECISION_FLOAT32
 
 
+_OF_LIBRARY = ("kernel", "bias", "embeddings")  # which no other tensor can stand for
 _KINDS = ("_layers", "_own_weights", "_own_metrics")
 
 
@@ -378,6 +379,9 @@ class Layer(Recorded, Named):
         if isinstance(prop, property) and prop.fset is not None:
             object.__setattr__(self, key, value)
             return
+        if key in _OF_LIBRARY and isinstance(prop, property) and isinstance(self, NativeLayer):
+            raise NotImplementedError(f"{self.name}.{key} is a variable of the library's {type(self).__name__}, which computes "
+                                      f"with it: assign to it, or write a layer of your own, with add_weight or tensors")
         before = d.get(key, self)
         d[key] = value
         self._track(key, value, _parts_of(value))

@@ -14,7 +14,7 @@ from ...._tensor import float32, int32
 from ....graph import Node
 from ..._array import reverse
 from .._layer import Layer
-from ._resize import FILL_MODES, METHODS, cut_to_ratio, projected, resized
+from ._resize import FILL_MODES, METHODS, cut_to_ratio, middle, projected, resized
 
 
 def _method(interpolation: str, known: tuple = METHODS) -> str:
@@ -75,11 +75,7 @@ class CenterCrop(_OfImages):
         self.__dict__.update(height=int(height), width=int(width))
 
     def _of_batch(self, images: Node) -> Node:
-        rows, columns = _known_size(self, images)
-        if rows < self.height or columns < self.width:
-            return cut_to_ratio(images, self.height, self.width)
-        top, left = (rows - self.height) // 2, (columns - self.width) // 2
-        return images[:, top:top + self.height, left:left + self.width]
+        return middle(images, self.height, self.width)
 
 
 # --- random changes ---------------------------------------------------------------------------------------------------

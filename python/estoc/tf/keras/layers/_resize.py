@@ -131,11 +131,51 @@ def cut_to_ratio(x: Node, height: int, width: int, method: str = "bilinear") -> 
     """The middle of images with the ratio of a size, in that size."""
     rows, columns = (None if size is None else int(size) for size in x.shape[1:3])
     if rows is None or columns is None:
-        raise NotImplementedError("the size of images that are cut to a ratio must be known")
+        return _cut_later(x, height, width, method, False)
     high = min(int(np.float32(columns * height) / np.float32(width)), rows)
     wide = min(int(np.float32(rows * width) / np.float32(height)), columns)
     top, left = int(np.float32(rows - high) / 2), int(np.float32(columns - wide) / 2)
     return resized(x[:, top:top + high, left:left + wide], height, width, method)
+
+
+def _window(x: Node, axis: int, first: Node, size: Node, wanted: int) -> Node:
+    """`size` rows (axis 1) or columns (axis 2) from `first` on, as `wanted` of them."""
+    places = ops.cast(range_(x.graph.constant(np.int32(wanted))), float32)
+    place = (places + 0.5) * (ops.cast(size, float32) / float(wanted)) - 0.5
+    low = ops.floor(place)
+    part = ops.reshape(place - low, [-1] + [1] * (3 - axis))
+    low = ops.cast(low, int32)
+    before = ops.gather(x, first + ops.maximum(low, 0), axis)
+    return before + (ops.gather(x, first + ops.minimum(low + 1, size - 1), axis) - before) * part
+
+
+def _cut_later(x: Node, height: int, width: int, method: str, in_place: bool) -> Node:
+    """cut_to_ratio for sizes that are known only when it is run; with in_place the middle itself where it is large enough."""
+    if method != "bilinear":
+        raise NotImplementedError("images of a size that is known only when it is run are cut with \"bilinear\", not "
+                                  f"{method!r}")
+    x = ops.cast(x, float32)
+    rows, columns = (ops.shape(x)[axis] for axis in (1, 2))
+    high = ops.minimum(ops.cast(ops.cast(columns * height, float32) / float(width), int32), rows)
+    wide = ops.minimum(ops.cast(ops.cast(rows * width, float32) / float(height), int32), columns)
+    if in_place:
+        large = ops.logical_and(rows >= height, columns >= width)
+        high = ops.where(large, ops.zeros_like(high) + height, high)
+        wide = ops.where(large, ops.zeros_like(wide) + width, wide)
+    for axis, size, part, wanted in ((1, rows, high, height), (2, columns, wide, width)):
+        x = _window(x, axis, (size - part) // 2, part, wanted)
+    return x
+
+
+def middle(x: Node, height: int, width: int) -> Node:
+    """The middle of images; of smaller ones that with the ratio, resized."""
+    if None in tuple(x.shape[1:3]):
+        return _cut_later(x, height, width, "bilinear", True)
+    rows, columns = int(x.shape[1]), int(x.shape[2])
+    if rows < height or columns < width:
+        return cut_to_ratio(x, height, width)
+    top, left = (rows - height) // 2, (columns - width) // 2
+    return x[:, top:top + height, left:left + width]
 
 
 # --- projective maps --------------------------------------------------------------------------------------------------
