@@ -47,7 +47,8 @@ def test_the_guide_lists_what_exists():
 
 
 @pytest.mark.parametrize("name, hint", [
-    ("tf.keras.layers.ConvLSTM2D", "Conv2D"), ("tf.keras.Sequentiall", "tf.keras.Sequential"),
+    ("tf.keras.layers.ConvLSTM2D", "Conv2D"),
+    ("tf.keras.mixed_precision.LossScaleOptimizer", "mixed_bfloat16"), ("tf.keras.Sequentiall", "tf.keras.Sequential"),
     ("tf.keras.optimizers.Adafactor", "tf.keras.optimizers.Adam"), ("tf.reduce_maxx", "tf.reduce_max"),
     ("tf.estimator.DNNClasifier", "tf.estimator.DNNClassifier"), ("tf.estimator.SessionRunHooks", "SessionRunHook"),
     ("tf.data.Datasets", "tf.data.Dataset"), ("tf.feature_column.sequence_numeric_column", "C"),

@@ -61,4 +61,5 @@ def set_global_policy(policy: Policy | str | None) -> None:
     _policy = policy if isinstance(policy, Policy) else Policy(policy or "float32")
 
 
-__getattr__ = _module_getattr(__name__)
+__getattr__ = _module_getattr(__name__, {
+    "LossScaleOptimizer": "the policy \"mixed_bfloat16\", whose gradients have the range of float32 and need no scaling"})
