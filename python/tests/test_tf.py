@@ -64,7 +64,7 @@ def test_what_does_not_exist_says_so(name, hint):
 
 def test_methods_that_do_not_exist_say_so(tmp_path):
     with pytest.raises(AttributeError, match="does not exist yet"):
-        tf.data.Dataset.range(3).bucket_by_sequence_length
+        tf.data.Dataset.range(3).counted
     with pytest.raises(AttributeError, match="does not exist yet.*experimental_distribute_dataset"):
         tf.distribute.MirroredStrategy().distribute_dataset
     with pytest.raises(AttributeError, match="does not exist yet"):
@@ -80,7 +80,7 @@ def test_methods_that_do_not_exist_say_so(tmp_path):
 @pytest.mark.parametrize("call", [
     lambda: tf.estimator.RunConfig(device_fn=object()),
     lambda: tf.compat.v1.layers.dense([[1.0]], 1, kernel_constraint=abs),
-    lambda: tf.data.Dataset.range(3).padded_batch(2, padded_shapes=[3]),
+    lambda: tf.data.Dataset.range(3).ragged_batch(2, row_splits_dtype=tf.int32),
     lambda: tf.io.decode_csv("1,2", [[0], [0]], select_cols=[0]),
 ])
 def test_arguments_that_do_not_exist_are_refused(call):
