@@ -51,6 +51,11 @@ def test_refused():
     for function, text in ((lambda: tf.transpose(rows), "takes no ragged tensors"),
                            (lambda: tf.data.Dataset.from_tensors(tf.ragged.constant([[[1]]])), "several levels"),
                            (lambda: tf.keras.layers.LSTM(2)(tf.ragged.constant([[[1.0]]], ragged_rank=1)), "to_tensor"),
+                           (lambda: tf.keras.Input((None,), ragged=True), "to_tensor"),
+                           (lambda: tf.data.Dataset.from_tensors(tf.SparseTensor([[0]], [1], [2])), "from_sparse"),
+                           (lambda: tf.data.Dataset.range(2).map(lambda n: tf.sparse.from_dense([0, 1])), "from_sparse"),
+                           (lambda: tf.image.decode_png, "PIL"), (lambda: tf.strings.unicode_script, "unicodedata"),
+                           (lambda: tf.keras.utils.FeatureSpace({"x": "float"}).save("x"), "Model"),
                            (lambda: tf.ragged.placeholder, "row_splits")):
         with pytest.raises((NotImplementedError, AttributeError), match=text):
             function()

@@ -21,9 +21,11 @@ from ._absent import Named
 from ._eager import Tensor, unwrap
 from ._function import Function
 from ._module import Module
+from ._ragged import RaggedTensor
 from ._world import Variable, current_trace
 
 FILE = os.path.join("assets.extra", "estoc", "functions.json")
+SPLITS = "__row_splits"  # behind the name of an output whose rows they are
 WRITES = "__writes__"  # the output of a trace that gives nothing and changes variables
 
 
@@ -135,8 +137,18 @@ def _handle(variable: Variable, graph: Graph) -> Any:
     return variable.twin(graph)._handle
 
 
+def _whole(results: dict) -> dict:
+    """Outputs of which ragged ones are put together again."""
+    found = {name: value for name, value in results.items() if SPLITS not in name}
+    for name in sorted(name for name in results if SPLITS in name):
+        key = name.split(SPLITS)[0]
+        found[key] = RaggedTensor.from_row_splits(found[key], results[name])
+    return found
+
+
 def _packed(results: dict) -> Any:
     """One tensor, a tuple, or a dict, as the function gave it; None: nothing."""
+    results = _whole(results)
     if list(results) == [WRITES]:
         return results[WRITES]
     if list(results) == ["output_0"]:

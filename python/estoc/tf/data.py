@@ -25,6 +25,7 @@ from . import _structure
 from ._absent import Named, module_getattr
 from ._eager import Tensor, unwrap, wrap
 from ._ragged import RaggedTensor, RaggedTensorSpec
+from ._sparse import SparseTensor
 from ._world import current_trace, next_seed
 
 AUTOTUNE = -1
@@ -149,7 +150,14 @@ def _workers(num_parallel_calls: int | None) -> int:
 
 def _values(value: Any) -> Any:
     """Tensors as arrays or nodes; ragged ones as what estoc has for them."""
-    return _nest.map_structure(lambda leaf: RaggedNode.of(unwrap(leaf)), value)
+    return _nest.map_structure(_value, value)
+
+
+def _value(leaf: Any) -> Any:
+    if isinstance(leaf, SparseTensor):
+        raise NotImplementedError("a sparse tensor cannot be an element of a dataset: tf.sparse.to_dense makes a dense one of "
+                                  "it, tf.RaggedTensor.from_sparse a ragged one")
+    return RaggedNode.of(unwrap(leaf))
 
 
 class _Source:

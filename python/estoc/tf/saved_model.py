@@ -105,23 +105,11 @@ def _named_results(result: _Any) -> dict[str, _Node]:
     return {f"output_{i}": leaf for i, leaf in enumerate(leaves)}
 
 
-_SPLITS = "__row_splits"  # behind the name of an output whose rows they are
-
-
 def _ragged_parts(name: str, value: _Any) -> list:
     """An output by its tensors: of a ragged one the values and its splits, the innermost first."""
     if not isinstance(value, _RaggedTensor):
         return [(name, value)]
-    return _ragged_parts(name, value.values) + [(f"{name}{_SPLITS}{value.ragged_rank}", value.row_splits)]
-
-
-def _whole(results: dict[str, _Tensor]) -> dict[str, _Tensor]:
-    """Outputs of which ragged ones are put together again."""
-    found = {name: value for name, value in results.items() if _SPLITS not in name}
-    for name in sorted(name for name in results if _SPLITS in name):
-        key = name.split(_SPLITS)[0]
-        found[key] = _RaggedTensor.from_row_splits(found[key], results[name])
-    return found
+    return _ragged_parts(name, value.values) + [(f"{name}{_loaded.SPLITS}{value.ragged_rank}", value.row_splits)]
 
 
 class _Export:

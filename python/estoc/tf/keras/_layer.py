@@ -139,7 +139,8 @@ def Input(shape: Sequence | None = None, batch_size: int | None = None, name: st
     """The input of a functional model; `shape` is without the batch."""
     for given, what in ((sparse, "sparse"), (tensor, "tensor"), (ragged, "ragged"), (type_spec, "type_spec")):
         if given:
-            raise NotImplementedError(f"Input: {what} does not exist yet")
+            raise NotImplementedError(f"Input: {what} does not exist yet; to_tensor() of ragged tensors, and tf.sparse.to_dense "
+                                      "of sparse ones, make dense inputs, with Embedding(mask_zero=True) or Masking")
     if shape is None and batch_shape is None:
         raise ValueError("Please provide to Input a `shape` argument.")
     full = tuple(batch_shape) if batch_shape is not None else (batch_size,) + tuple(
