@@ -172,7 +172,13 @@ def unicode_decode(input: _Any, input_encoding: str, errors: str = "replace", re
 _ENCODINGS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
 
 
-def _codec(encoding: str) -> str:
+#: Names that texts to transcode may have besides.
+_GIVEN = {"UTF8": "utf-8", "UTF-16BE": "utf-16-be", "UTF-16LE": "utf-16-le", "UTF-32BE": "utf-32-be", "ISO-8859-1": "latin-1"}
+
+
+def _codec(encoding: str, given: bool = False) -> str:
+    if given and encoding.upper() in _GIVEN:
+        return _GIVEN[encoding.upper()]
     if encoding not in _ENCODINGS:
         raise ValueError(f"encodings are {', '.join(_ENCODINGS)}; {encoding!r} does not exist here")
     return _ENCODINGS[encoding]
@@ -211,7 +217,7 @@ def unicode_transcode(input: _Any, input_encoding: str, output_encoding: str, er
     _utf8("UTF-8", errors, replacement_char)
     if replace_control_characters:
         raise NotImplementedError("unicode_transcode: replace_control_characters does not exist yet")
-    given, wanted = _codec(input_encoding), _codec(output_encoding)
+    given, wanted = _codec(input_encoding, True), _codec(output_encoding)
     return _each(input, "unicode_transcode", lambda text: text.decode(given, "replace").encode(wanted))
 
 
