@@ -566,3 +566,20 @@ def test_columns_of_a_table_are_matrices_for_models():
     table = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
     assert Stacked().predict(dict(table), verbose=0).shape == (2, 1, 2)  # as in TensorFlow
     assert Stacked().predict({key: table[key].to_numpy() for key in table}, verbose=0).shape == (2, 2)
+
+
+@pytest.mark.parametrize("value, text", [
+    (lambda: tf.constant(0.1), "0.1"), (lambda: tf.constant(1e-7), "1e-07"), (lambda: tf.constant(1 / 3), "0.333333343"),
+    (lambda: tf.constant(123456789.0), "123456792"), (lambda: tf.constant(1 / 3, tf.float64), "0.33333333333333331"),
+    (lambda: tf.constant([0.1, 1 / 3, np.inf, np.nan]), "[0.1 0.333333343 inf nan]"),
+    (lambda: tf.constant([[1, -2], [30, 4]]), "[[1 -2]\n [30 4]]"), (lambda: tf.range(10), "[0 1 2 ... 7 8 9]"),
+    (lambda: tf.constant([[[1], [2]], [[3], [4]]]), "[[[1]\n  [2]]\n\n [[3]\n  [4]]]"),
+    (lambda: tf.constant([True, False]), "[1 0]"), (lambda: tf.zeros([2, 0]), "[\n ...]"),
+    (lambda: tf.constant([["a", "é"]]), '[["a" "é"]]'), (lambda: tf.constant("word"), "word"),
+    (lambda: [tf.constant("x"), "y", np.array([1.5, 2.0])], "[\"x\", 'y', array([1.5, 2. ])]"),
+    (lambda: {"b": tf.constant(2.5), "a": (1,)}, "{'a': (1,), 'b': 2.5}"), (lambda: 1.5, "1.5")])
+def test_what_is_printed(value, text, tmp_path):
+    """As TensorFlow 2.15 prints it."""
+    path = tmp_path / "printed"
+    tf.print(value(), output_stream=f"file://{path}")
+    assert path.read_text(encoding="utf-8") == text + "\n"

@@ -312,8 +312,9 @@ def print_(*inputs: Any, output_stream: Any = None, summarize: int = 3, sep: str
     its runs."""
     def write(values: list) -> None:
         rest = iter(values)
-        shown = _structure.map_structure(lambda leaf: next(rest) if isinstance(leaf, Node) else unwrap(leaf), inputs)
-        texts = [_shown(item, summarize) for item in shown]
+        shown = _structure.map_structure(lambda leaf: next(rest) if isinstance(leaf, Node) else _Verbatim(leaf)
+                                         if isinstance(leaf, np.ndarray) else unwrap(leaf), inputs)
+        texts = [_shown(item, summarize, within=False) for item in shown]
         if len(texts) == 1 and texts[0].startswith('"') and not isinstance(shown[0], str):
             texts[0] = texts[0][1:-1]  # one string is printed without quotes
         line = sep.join(texts) + end
@@ -340,27 +341,48 @@ def print_(*inputs: Any, output_stream: Any = None, summarize: int = 3, sep: str
         write([])
 
 
-def _shown(value: Any, summarize: int) -> str:
-    """A value as tf.print has it: arrays without commas, the first and last `summarize` elements of an axis."""
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype == object or isinstance(value, bytes):
-        items = np.asarray(value, object)
-        if items.ndim == 0:
-            return '"' + items[()].decode("utf-8", "replace") + '"'
-        return "[" + " ".join(_shown(item, summarize) for item in items) + "]"
-    if isinstance(value, np.ndarray) and value.ndim > 0:
-        many = summarize is not None and summarize >= 0 and any(size > 2 * summarize for size in value.shape)
-        return np.array2string(value, threshold=0 if many else value.size + 1, edgeitems=summarize if many else None,
-                               formatter={"float_kind": lambda number: f"{number:.8g}", "bool": lambda flag: str(int(flag))})
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value[()]
-        return f"{value:.9g}" if isinstance(value, (np.float32, np.float64)) else str(
-            int(value)) if isinstance(value, np.bool_) else str(value)
-    if isinstance(value, (list, tuple, dict)):
-        if isinstance(value, dict):
-            return "{" + ", ".join(f"{key!r}: {_shown(item, summarize)}" for key, item in value.items()) + "}"
+class _Verbatim:
+    """An argument of tf.print that is shown by its repr: an array that is no tensor."""
+
+    def __init__(self, value: np.ndarray):
+        self.value = value
+
+
+def _number(value: Any) -> str:
+    """An element of a tensor; a float in few digits where those read back as the same."""
+    if isinstance(value, bytes):
+        return '"' + value.decode("utf-8", "replace") + '"'
+    if not isinstance(value, np.floating):
+        return str(value if isinstance(value, np.complexfloating) else int(value))
+    few, many = (15, 17) if value.dtype == np.float64 else (6, 9)
+    short = f"{value:.{few}g}"
+    return short if value != value or type(value)(short) == value else f"{value:.{many}g}"
+
+
+def _rows(value: np.ndarray, ends: int, indent: int = 1) -> str:
+    """A tensor without commas, the first and last elements of an axis."""
+    if value.ndim == 0:
+        return _number(value[()])
+    gap = " " if value.ndim == 1 else "\n" * (value.ndim - 1) + " " * indent
+    shown = value if len(value) <= 2 * ends else [*value[:ends], *value[len(value) - ends:]]
+    items = [_rows(np.asarray(item, value.dtype), ends, indent + 1) for item in shown]
+    if len(value) > 2 * ends:
+        items.insert(ends, "...")
+    return "[" + (gap if len(value) and not ends else "") + gap.join(items) + "]"
+
+
+def _shown(value: Any, summarize: int, within: bool = True) -> str:
+    """A value, which may be within a list or the like, as tf.print has it."""
+    if isinstance(value, np.ndarray):
+        return _rows(value, value.size if summarize is None or summarize < 0 else min(summarize, value.size))
+    if isinstance(value, _Verbatim):
+        return repr(value.value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_shown(value[key], summarize)}" for key in sorted(value)) + "}"
+    if isinstance(value, (list, tuple)):
         inner = ", ".join(_shown(item, summarize) for item in value)
-        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
-    return str(value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    return str(value) if isinstance(value, np.generic) or not within else repr(value)
 
 
 def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
