@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/argument.h"
+#include "base/log.h"
 #include "nn/loss.h"
 #include "nn/names.h"
 
@@ -137,10 +138,26 @@ typedef struct xent_input {
 
 static xent_input xent_input_of(const est_loss *self, est_node predictions, est_node (*logits_of)(est_node))
 {
-    est_node logits = self->from_logits ? predictions : logits_of(predictions);
-    bool     given  = logits.graph != NULL;
+    est_node logits = logits_of(predictions);
+    bool     found  = logits.graph != NULL;
 
-    return (xent_input){ rows_of(given ? logits : predictions), given };
+    if (found && self->from_logits) {
+        est_log_warn("%s has from_logits, but a %s made the output, which is no logits; what it was given is taken",
+                     self->name, est_node_op(predictions));
+    }
+    return (xent_input){ rows_of(found ? logits : predictions), found || self->from_logits };
+}
+
+/* Probabilities of what a focal loss weighs: with from_logits of the output itself, whatever made it, as in Keras. */
+static est_node focal_p(const est_loss *self, est_node predictions, xent_input in, est_node (*activation)(est_node))
+{
+    if (self->from_logits) return activation(rows_of(predictions));
+    return in.logits ? activation(in.x) : in.x;
+}
+
+static est_node softmax(est_node x)
+{
+    return est_softmax(x, -1);
 }
 
 /* Of each element. */
@@ -180,7 +197,7 @@ static est_node each_binary_focal(const est_loss *self, est_node labels, est_nod
     if (!is_built(predictions)) return predictions;
     in = xent_input_of(self, predictions, est_logits_of_sigmoid);
     if (!est_loss_align(&labels, in.x)) return failed(predictions);
-    p     = in.logits ? est_sigmoid(in.x) : in.x;
+    p     = focal_p(self, predictions, in, est_sigmoid);
     right = mixed(labels, p, est_shift(est_neg(p), 1));
     l     = est_mul(power(est_shift(est_neg(right), 1), est_or(self->a, 2)), binary_of(in, labels, 0));
     if (self->b != 0) {
@@ -234,7 +251,7 @@ static est_node each_categorical_focal(const est_loss *self, est_node labels, es
     if (!is_built(predictions)) return predictions;
     in = xent_input_of(self, predictions, est_logits_of_softmax);
     if (!align_classes(&labels, in.x)) return failed(predictions);
-    p = distribution(in.logits ? est_softmax(in.x, -1) : in.x);
+    p = distribution(focal_p(self, predictions, in, softmax));
     l = est_neg(est_mul(labels, est_log(p)));
     return row_sum(est_scale(est_mul(power(est_shift(est_neg(p), 1), est_or(self->a, 2)), l), est_or(self->b, 0.25)));
 }

@@ -190,32 +190,31 @@ TEST(losses)
     nn_end(&t);
 }
 
-/* From logits, by the flag and because an activation made the predictions of them: the same. */
+/* From logits, by the flag, because an activation made the predictions of them, and for both reasons: the same. */
 TEST(losses_from_logits)
 {
     static const double far[ROWS * COLS] = { 40, -40, 0, 0, -90, 90, 0, 1, 0, 0, 0, 200 };
     nn_test             t                = nn_begin(1);
-    est_node            x                = nn_const(t.graph, EST_SHAPE(ROWS, COLS), far), b, c, s, got[6];
-    est_loss            loss[6];
+    est_node            x                = nn_const(t.graph, EST_SHAPE(ROWS, COLS), far), b, c, s, got[9];
+    est_loss            loss[9];
 
-    b       = nn_const(t.graph, EST_SHAPE(ROWS, COLS), bits);
-    c       = nn_const(t.graph, EST_SHAPE(ROWS, COLS), one_hot);
-    s       = nn_const(t.graph, EST_SHAPE(ROWS), classes);
-    loss[0] = est_loss_value_binary_crossentropy(true, 0);
-    loss[1] = est_loss_value_binary_crossentropy(false, 0);
-    loss[2] = est_loss_value_categorical_crossentropy(true, 0);
-    loss[3] = est_loss_value_categorical_crossentropy(false, 0);
-    loss[4] = est_loss_value_sparse_categorical_crossentropy(true);
-    loss[5] = est_loss_value_sparse_categorical_crossentropy(false);
-    for (int i = 0; i < 6; i++) {
-        est_node labels = i < 2 ? b : i < 4 ? c : s;
-        est_node p      = i % 2 == 0 ? x : i < 2 ? est_sigmoid(x) : est_softmax(x, -1);
+    b = nn_const(t.graph, EST_SHAPE(ROWS, COLS), bits);
+    c = nn_const(t.graph, EST_SHAPE(ROWS, COLS), one_hot);
+    s = nn_const(t.graph, EST_SHAPE(ROWS), classes);
+    for (int i = 0; i < 3; i++) {
+        loss[i]     = est_loss_value_binary_crossentropy(i != 1, 0);
+        loss[i + 3] = est_loss_value_categorical_crossentropy(i != 1, 0);
+        loss[i + 6] = est_loss_value_sparse_categorical_crossentropy(i != 1);
+    }
+    for (int i = 0; i < 9; i++) {
+        est_node labels = i < 3 ? b : i < 6 ? c : s;
+        est_node p      = i % 3 == 0 ? x : i < 3 ? est_sigmoid(x) : est_softmax(x, -1);
 
         got[i] = loss[i].each(&loss[i], labels, p);
     }
     nn_ready(&t);
-    for (int i = 0; i < 6; i++) {
-        check_rows(&t, loss[i].name, got[i], i < 2 ? sigmoid_xent : softmax_xent, i < 2 ? bits : one_hot, far);
+    for (int i = 0; i < 9; i++) {
+        check_rows(&t, loss[i].name, got[i], i < 3 ? sigmoid_xent : softmax_xent, i < 3 ? bits : one_hot, far);
     }
     nn_end(&t);
 }

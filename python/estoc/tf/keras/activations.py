@@ -2,6 +2,7 @@
 """tf.keras.activations"""
 from __future__ import annotations
 
+import functools as _functools
 from typing import Any as _Any
 from typing import Callable as _Callable
 
@@ -10,11 +11,28 @@ from ..._lib import check as _check
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from .._absent import module_getattr as _module_getattr
+from ...graph import default_graph as _default_graph
+from .._eager import Tensor as _Tensor
 from .._eager import eager as _eager
+from .._eager import unwrap as _unwrap
 from ..nn import gelu as _gelu
 
 _NAMES = ("elu", "exponential", "gelu", "hard_sigmoid", "linear", "mish", "relu", "selu", "sigmoid", "softmax",
           "softplus", "softsign", "swish", "tanh")
+
+
+def _keeping_logits(function: _Callable, activation: str) -> _Callable:
+    """Its results outside of functions know what it was given: losses are computed from that, as in graphs."""
+    @_functools.wraps(function)
+    def call(x: _Any, *arguments: _Any) -> _Any:
+        if hasattr(x, "read_value") and _default_graph() is None:
+            x = x.value()
+        result = function(x, *arguments)
+        if type(result) is _Tensor:
+            result._keras_logits = {activation: x if type(x) is _Tensor else _Tensor(_unwrap(x))}
+        return result
+
+    return call
 
 
 def _named(name: str) -> _Callable:
@@ -27,6 +45,8 @@ def _named(name: str) -> _Callable:
 
     build.__name__, build.__doc__ = name, f"The activation {name}, element by element."
     made = _eager(build, name)
+    if name in ("softmax", "sigmoid"):
+        made = _keeping_logits(made, name.capitalize())
     made._keras_name = name
     return made
 
@@ -71,7 +91,7 @@ def softmax(x: _Any, axis: int = -1) -> _Any:
     return _plain["softmax"](x) if axis == -1 else _softmax(x, axis)
 
 
-_softmax = _eager(_ops.softmax)
+_softmax = _keeping_logits(_eager(_ops.softmax), "Softmax")
 for _name in _plain:
     globals()[_name]._keras_name = _name
 

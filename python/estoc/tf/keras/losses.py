@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any as _Any
 from typing import Callable as _Callable
 
+import numpy as _np
+
 from ... import ops as _ops
 from ..._lib import Handle as _Handle
 from ..._lib import Keep as _Keep
@@ -24,11 +26,13 @@ from ._serial import made_of as _made_of
 from ._serial import recorded as _recorded_arguments
 from ._serial import serialize as _serialized
 from ._serial import snake as _snake
+from .._eager import Tensor as _Tensor
 from .._eager import compute as _compute
 from .._eager import dispatch as _dispatch
 from .._eager import eager as _eager
 from .._eager import tapes as _tapes
 from .._eager import unwrap as _unwrap
+from .._world import Variable as _Variable
 from ..._tensor import as_array as _as_array
 from ..._tensor import as_dtype as _as_dtype
 
@@ -74,27 +78,51 @@ def _are_vectors(labels: _Node, predictions: _Node) -> bool:
     return all(node.shape is not None and len(node.shape) == 1 for node in (labels, predictions))
 
 
+_OF_PAIRS = {"mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error",
+             "mean_squared_logarithmic_error", "hinge", "squared_hinge", "categorical_hinge", "kl_divergence", "log_cosh",
+             "poisson", "huber", "binary_crossentropy", "binary_focal_crossentropy"}
+
+
+class _Unaligned:
+    """A loss that Keras computes of all pairs where labels and predictions have different ranks: as a function, and of
+    labels or predictions that are no tensors."""
+
+    def __init__(self, each: "_Each"):
+        self.each = each
+
+    def __call__(self, labels: _Any, predictions: _Any) -> _Node:
+        graph = labels.graph if isinstance(labels, _Node) else predictions.graph
+        labels, predictions = _as_node(labels, graph), _as_node(predictions, graph)
+        a, b = labels.shape, predictions.shape
+        if a and b and len(a) != len(b) and None not in (*a, *b):
+            shape = graph.constant(_np.asarray(_np.broadcast_shapes(tuple(a), tuple(b)), _np.int64))
+            labels, predictions = (graph.node(_lib.est_broadcast_to(one._c, shape._c)) for one in (labels, predictions))
+        return self.each(labels, predictions)
+
+
 class _Each:
     """A loss of the library: one value an example, from nodes. It is a part of keys, so there is one of each kind."""
 
     _made: dict[_Any, "_Each"] = {}
 
-    def __init__(self, struct: _Any):
+    def __init__(self, struct: _Any, pairs: bool):
         self.struct = struct
+        self.unaligned = _Unaligned(self) if pairs else self
 
     @classmethod
     def named(cls, name: str) -> "_Each":
         if name not in cls._made:
             struct = _ffi.new("est_loss *")
             _check(_lib.est_loss_by_name(name.encode(), struct))
-            cls._made[name] = cls(struct)
+            cls._made[name] = cls(struct, name in _OF_PAIRS)
         return cls._made[name]
 
     @classmethod
     def made(cls, function: str, *arguments: _Any) -> "_Each":
         key = (function,) + arguments
         if key not in cls._made:
-            cls._made[key] = cls(_ffi.new("est_loss *", getattr(_lib, function)(*arguments)))
+            cls._made[key] = cls(_ffi.new("est_loss *", getattr(_lib, function)(*arguments)),
+                                 function.replace("est_loss_value_", "") in _OF_PAIRS)
         return cls._made[key]
 
     def __call__(self, labels: _Any, predictions: _Any) -> _Node:
@@ -237,7 +265,10 @@ class Loss(_Recorded):
         if mask is not None:
             sample_weight = _times(mask, sample_weight)
         arguments = (y_true, y_pred) if sample_weight is None else (y_true, y_pred, sample_weight)
-        loss = _computed(_Reduced(self._values(), self.reduction, mask is None), arguments)
+        values = self._values()
+        if isinstance(values, _Each) and not all(isinstance(one, (_Tensor, _Variable)) for one in (y_true, y_pred)):
+            values = values.unaligned
+        loss = _computed(_Reduced(values, self.reduction, mask is None), arguments)
         return loss if mask is None else loss * _share(mask, self.reduction)
 
     _said_besides = ("fn",)
@@ -408,7 +439,7 @@ class CategoricalFocalCrossentropy(Loss):
 
 def _function(keras: str) -> _Callable:
     def function(y_true: _Any, y_pred: _Any) -> _Any:
-        return _computed(_Each.named(keras), (y_true, y_pred))
+        return _computed(_Each.named(keras).unaligned, (y_true, y_pred))
 
     function.__name__ = function.__qualname__ = keras
     function.__doc__ = f"{keras} of each example."
@@ -444,8 +475,8 @@ def binary_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, l
                         axis: int = -1) -> _Any:
     """The mean crossentropy of each row."""
     _last(axis, "binary_crossentropy")
-    return _computed(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits), float(label_smoothing)),
-                     (y_true, y_pred))
+    return _computed(_Each.made("est_loss_value_binary_crossentropy", bool(from_logits),
+                                float(label_smoothing)).unaligned, (y_true, y_pred))
 
 
 def categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: bool = False, label_smoothing: float = 0.0,
@@ -464,7 +495,7 @@ def sparse_categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: boo
 
 def huber(y_true: _Any, y_pred: _Any, delta: float = 1.0) -> _Any:
     """Squares of small errors, absolute values of large ones: the mean of each row."""
-    return _dispatch(_Each.made("est_loss_value_huber", float(delta)), (y_true, y_pred), {}, _convert)
+    return _dispatch(_Each.made("est_loss_value_huber", float(delta)).unaligned, (y_true, y_pred), {}, _convert)
 
 
 class _ByName(Loss):
