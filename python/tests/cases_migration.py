@@ -296,6 +296,25 @@ def summaries_under_conditions(tf):
     return out
 
 
+@case
+def names_of_models_in_models(tf):
+    """Layers of a Sequential or functional model are named as without the model around it."""
+    class Outer(tf.keras.Model):
+        def __init__(self):
+            super().__init__(name="outer")
+            x = tf.keras.Input((5,))
+            self.functional = tf.keras.Model(x, tf.keras.layers.Dense(3, name="a")(x))
+            self.sequential = tf.keras.Sequential([tf.keras.layers.Dense(3, name="b")])
+            self.own = tf.keras.layers.Dense(1, name="c")
+
+        def call(self, x):
+            return self.own(self.functional(x) + self.sequential(x))
+
+    outer = Outer()
+    outer(tf.ones((2, 5)))
+    return [weight.name for weight in outer.weights]
+
+
 # --- optimizers of Keras in Estimators, and their objects in checkpoints ----------------------------------------------
 
 

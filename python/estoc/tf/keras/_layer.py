@@ -160,6 +160,16 @@ def shown_name(own: str) -> str:
     return "/".join(_context.__dict__.get("names", []) + [own]) + ":0"
 
 
+@contextlib.contextmanager
+def _apart() -> Any:
+    """Around a model of layers that exist by themselves: their variables are not named below what calls the model."""
+    before, _context.names = _context.__dict__.get("names", []), []
+    try:
+        yield
+    finally:
+        _context.names = before
+
+
 class _Calling:
     """Whether the outermost layer that is called trains: inner ones that are not told do the same."""
 
@@ -863,7 +873,7 @@ class Layer(Recorded, Named):
 
     def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
         """A layer that is written in Python."""
-        with self._within(graph) if self._scoped else contextlib.nullcontext():
+        with self._within(graph) if self._scoped else _apart():
             return self._build_and_call(graph, args, named, training)
 
     @contextlib.contextmanager
