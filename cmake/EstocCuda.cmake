@@ -29,8 +29,8 @@ if(EST_CUDA AND NOT EST_SANITIZE)
         target_include_directories(estoc_cuda PRIVATE src include)
         target_link_options(estoc_cuda PRIVATE -Wl,--no-undefined)
         target_link_libraries(estoc_cuda PRIVATE ${CMAKE_DL_LIBS})
-        add_executable(gpu_gemm EXCLUDE_FROM_ALL bench/gpu_gemm.cu src/cuda/gemm.cu src/cuda/gemm_tf32.cu src/cuda/cublaslt.cu
-            src/cuda/batch.cu)
+        add_executable(gpu_gemm EXCLUDE_FROM_ALL bench/gpu_gemm.cu src/cuda/gemm.cu src/cuda/gemm_tf32.cu
+            src/cuda/gemm_tiles.cu src/cuda/cublaslt.cu src/cuda/batch.cu)
         set_target_properties(gpu_gemm PROPERTIES CUDA_STANDARD 17)
         target_include_directories(gpu_gemm PRIVATE src include)
         target_link_libraries(gpu_gemm PRIVATE ${CMAKE_DL_LIBS})

@@ -199,6 +199,11 @@ if(TARGET estoc_cuda_on_cpu)
                 ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
         endif()
     endforeach()
+    foreach(name matmul fused_matmul) # without tensor cores
+        add_test(NAME cuda_ops_${name}_full COMMAND test_ops_${name})
+        set_tests_properties(cuda_ops_${name}_full PROPERTIES LABELS "unit;ops" TIMEOUT ${est_test_seconds}
+            ENVIRONMENT "${est_test_environment};ESTOC_NO_TF32=1;ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
+    endforeach()
 endif()
 
 # gpu_ops: the same tables in one program, to be carried to a machine with a GPU (scripts/gpu-bundle). It runs all, or those

@@ -4,9 +4,8 @@
  *
  * A block of 16 x 16 threads makes 64 x 64 elements of y, 4 x 4 a thread, from tiles of a and b in shared memory.
  *
- * Small results of long sums, as those of a layer after a convolution for a small batch, are cut along the sum over many
- * blocks, whose parts are then added in order: cuBLASLt uses few blocks for those. Layers of few units have kernels of
- * their own, in cuda/narrow.cuh and cuda/columns.cuh. */
+ * Layers of few units have kernels of their own, in cuda/narrow.cuh and cuda/columns.cuh; results that are small for their
+ * sums those of cuda/gemm_tf32.cu and cuda/gemm_tiles.cu. */
 #include "cuda/bfloat16.h"
 #include "cuda/columns.cuh"
 #include "cuda/gemm.cuh"
@@ -33,7 +32,6 @@ template <typename T, typename F = T> struct operands { /* F: what the factors a
     int64_t  row_a, next_a; /* a[i, l] is at i * row_a + l * next_a */
     int64_t  next_b, col_b; /* b[l, j] is at l * next_b + j * col_b */
     int      epilogue;
-    int64_t  part; /* how much of k a block sums; less than k: y has the parts */
 };
 
 template <typename T, typename F> static __device__ T finish(const operands<T, F> &p, T y, int64_t at, int64_t column)
@@ -51,18 +49,17 @@ template <typename T, typename F> static __global__ void product_tile(operands<T
     __shared__ T tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
     int64_t      first_row = (int64_t)blockIdx.y * TILE, first_col = (int64_t)blockIdx.x * TILE;
     int          row = (int)threadIdx.x / 16, col = (int)threadIdx.x % 16;
-    int64_t      begin = (int64_t)blockIdx.z * p.part, last = begin + p.part < p.k ? begin + p.part : p.k;
     T            sum[EACH][EACH] = {};
 
-    for (int64_t depth = begin; depth < last; depth += DEPTH) {
+    for (int64_t depth = 0; depth < p.k; depth += DEPTH) {
         for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += (int)blockDim.x) {
             /* neighbouring threads read neighbours in memory */
             int     da = p.next_a == 1 ? e % DEPTH : e / TILE, ra = p.next_a == 1 ? e / DEPTH : e % TILE;
             int     db = p.col_b == 1 ? e / TILE : e % DEPTH, cb = p.col_b == 1 ? e % TILE : e / DEPTH;
             int64_t l = depth + da, i = first_row + ra, lb = depth + db, j = first_col + cb;
 
-            tile_a[da][ra] = l < last && i < p.m ? (T)p.a[i * p.row_a + l * p.next_a] : (T)0;
-            tile_b[db][cb] = lb < last && j < p.n ? (T)p.b[lb * p.next_b + j * p.col_b] : (T)0;
+            tile_a[da][ra] = l < p.k && i < p.m ? (T)p.a[i * p.row_a + l * p.next_a] : (T)0;
+            tile_b[db][cb] = lb < p.k && j < p.n ? (T)p.b[lb * p.next_b + j * p.col_b] : (T)0;
         }
         __syncthreads();
         for (int l = 0; l < DEPTH; l++) {
@@ -77,11 +74,7 @@ template <typename T, typename F> static __global__ void product_tile(operands<T
             int64_t r = first_row + row + 16 * i, at = r * p.n + first_col + col + 16 * j;
 
             if (r >= p.m || first_col + col + 16 * j >= p.n) continue;
-            if (p.part < p.k) {
-                p.y[(int64_t)blockIdx.z * p.m * p.n + at] = sum[i][j];
-            } else {
-                p.y[at] = finish(p, sum[i][j], at, first_col + col + 16 * j);
-            }
+            p.y[at] = finish(p, sum[i][j], at, first_col + col + 16 * j);
         }
     }
 }
@@ -99,8 +92,7 @@ template <typename T, typename F = T> static operands<T, F> operands_of(const es
                          p->trans_a ? p->m : 1,
                          p->trans_b ? 1 : p->n,
                          p->trans_b ? p->k : 1,
-                         p->epilogue,
-                         p->k };
+                         p->epilogue };
 
     return o;
 }
@@ -109,51 +101,6 @@ template <typename T, typename F = T> static int launch_tile(const est_call *c, 
 {
     return est_launch(c, product_tile<T, F>, dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK,
                       operands_of<T, F>(p));
-}
-
-/* --- small results of long sums ----------------------------------------------------------------------------------- */
-
-#define THIN_ELEMENTS 4096 /* of the result at most */
-#define THIN_DEPTH    1024 /* of the sum at least */
-#define THIN_BLOCKS   128
-#define JOINED        32 /* elements that a block of join_parts makes; as many threads share each */
-
-/* The parts of an element in order: each warp some of them, then the warps. */
-static __global__ void join_parts(operands<float> p, const float *parts, int64_t n)
-{
-    __shared__ float total[EST_BLOCK / JOINED][JOINED];
-    int              lane = (int)threadIdx.x % JOINED, group = (int)threadIdx.x / JOINED, groups = EST_BLOCK / JOINED;
-    int64_t          at = (int64_t)blockIdx.x * JOINED + lane, count = p.m * p.n;
-    float            sum = 0;
-
-    for (int64_t i = group; i < n && at < count; i += groups) sum += parts[i * count + at];
-    total[group][lane] = sum;
-    __syncthreads();
-    if (group != 0 || at >= count) return;
-    for (int g = 1; g < groups; g++) sum += total[g][lane];
-    p.y[at] = finish(p, sum, at, at % p.n);
-}
-
-static bool is_thin(const est_product *p)
-{
-    return p->dtype == EST_F32 && !p->bfloat16 && !p->trans_a && p->m * p->n <= THIN_ELEMENTS && p->k >= THIN_DEPTH;
-}
-
-static int launch_thin(const est_call *c, const est_product *p)
-{
-    operands<float> whole = operands_of<float>(p), parts = whole;
-    dim3            grid(est_blocks(p->n, TILE), est_blocks(p->m, TILE), 1);
-    int64_t         tiles = (int64_t)grid.x * grid.y, n = THIN_BLOCKS / tiles > 1 ? THIN_BLOCKS / tiles : 1;
-    int             error;
-
-    parts.y    = (float *)p->scratch;
-    parts.part = (p->k + n - 1) / n;
-    if (parts.part < 2 * DEPTH) parts.part = 2 * DEPTH;
-    grid.z = est_blocks(p->k, parts.part);
-    error  = est_launch(c, product_tile<float, float>, grid, EST_BLOCK, parts);
-    if (error != 0) return error;
-    return est_launch(c, join_parts, dim3(est_blocks(p->m * p->n, JOINED)), EST_BLOCK, whole, (const float *)parts.y,
-                      (int64_t)grid.z);
 }
 
 /* --- few columns -------------------------------------------------------------------------------------------------- */
@@ -281,8 +228,7 @@ int est_product_launch(const est_call *c, const est_product *p)
 
     if (p->m > 0 && narrow == EST_NARROW_FORWARD) return est_narrow_launch(c, p);
     if (p->m > 0 && narrow == EST_NARROW_KERNEL && p->epilogue == EST_EPILOGUE_NONE) return launch_narrow_kernel(c, p);
-    if (!listed && launch_tf32(c, p, &error)) return error;
-    if (is_thin(p)) return launch_thin(c, p);
+    if (!listed && (est_tiles_launch(c, p, &error) || launch_tf32(c, p, &error))) return error;
     return est_product_launch_as(c, &chosen);
 }
 

@@ -85,9 +85,10 @@ static inline est_precision_used est_precision_of(const est_product *p)
     return est_cublaslt_tf32() && !p->full ? EST_PRODUCT_TF32 : EST_PRODUCT_FLOAT32;
 }
 
-/* Whether it took the product; *error then says how that went. Not for EST_EPILOGUE_MASK. The second is of our own, in
- * TF32 (cuda/gemm_tf32.cu). */
+/* Whether it took the product; *error then says how that went. The first two not for EST_EPILOGUE_MASK. Those of our own
+ * are for results that are small for their sums: in TF32 (cuda/gemm_tf32.cu), and smaller ones (cuda/gemm_tiles.cu). */
 bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error);
 bool est_tf32_launch(const est_call *c, const est_product *p, int *error);
+bool est_tiles_launch(const est_call *c, const est_product *p, int *error);
 
 #endif

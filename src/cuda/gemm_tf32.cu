@@ -197,9 +197,9 @@ template <int GROUPS, int BN, bool TRANS_A, bool TRANS_B> static int launch_as(c
     const int BYTES   = STAGES *
                       (tf32_factor<64 * GROUPS, THREADS, TRANS_A>::BYTES + tf32_factor<BN, THREADS, !TRANS_B>::BYTES);
 
-    return est_launch_room(c, multiply_tf32<GROUPS, BN, TRANS_A, TRANS_B>,
-                           dim3(est_blocks(p.n, BN), est_blocks(p.m, 64 * GROUPS), est_blocks(p.k, p.part)), THREADS,
-                           BYTES, p);
+    return est_launch_shared(c, multiply_tf32<GROUPS, BN, TRANS_A, TRANS_B>,
+                             dim3(est_blocks(p.n, BN), est_blocks(p.m, 64 * GROUPS), est_blocks(p.k, p.part)), THREADS,
+                             BYTES, p);
 }
 
 template <int GROUPS, int BN> static int launch_tiles(const est_call *c, const est_product *product, int64_t parts)

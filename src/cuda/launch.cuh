@@ -25,10 +25,13 @@
 #define EST_APART
 #endif
 
-/* Shared memory of a block that the launch gives (est_launch_shared), as bytes. */
+/* Shared memory of a block that the launch gives (est_launch_shared), as bytes; the second is each block's own where
+ * blocks of a cluster run together. */
 #ifdef __CUDACC__
+#define EST_ROOM(name)           extern __shared__ __align__(128) char name[]
 #define EST_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #else
+#define EST_ROOM(name)           char *name = cuda_on_cpu_room()
 #define EST_DYNAMIC_SHARED(name) alignas(16) static unsigned char name[227 << 10]
 #endif
 
@@ -45,7 +48,8 @@ int est_batch_flush(void);
 /* Enqueues a kernel. Empty grids are nothing to do. Structs that kernels take have names that no other .cu file uses: this
  * template of two that are called the same is one function to the linker, which copies one as the other. */
 template <typename... P, typename... A>
-int est_launch_shared(const est_call *c, void (*kernel)(P...), dim3 grid, int block, size_t shared, A... args)
+int est_launch_as(const est_call *c, void (*kernel)(P...), dim3 grid, int block, size_t shared,
+                  cudaLaunchAttribute *attribute, A... args)
 {
     cudaLaunchConfig_t config = {};
     int                error  = est_batch_flush();
@@ -61,7 +65,15 @@ int est_launch_shared(const est_call *c, void (*kernel)(P...), dim3 grid, int bl
     config.blockDim         = dim3((unsigned)block);
     config.dynamicSmemBytes = shared;
     config.stream           = (cudaStream_t)c->stream;
+    config.attrs            = attribute;
+    config.numAttrs         = attribute != NULL ? 1 : 0;
     return (int)cudaLaunchKernelEx(&config, kernel, (P)args...);
+}
+
+template <typename... P, typename... A>
+int est_launch_shared(const est_call *c, void (*kernel)(P...), dim3 grid, int block, size_t shared, A... args)
+{
+    return est_launch_as(c, kernel, grid, block, shared, NULL, args...);
 }
 
 template <typename... P, typename... A>

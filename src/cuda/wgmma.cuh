@@ -19,28 +19,7 @@ struct est_pieces {
     int         along, across;
 };
 
-/* est_launch with so many bytes of shared memory for EST_ROOM. */
-template <typename... P, typename... A>
-int est_launch_room(const est_call *c, void (*kernel)(P...), dim3 grid, int block, int bytes, A... args)
-{
-    cudaLaunchConfig_t config = {};
-    int                error  = est_batch_flush();
-
-    if (error == 0) {
-        error = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    }
-    if (error != 0 || grid.x == 0 || grid.y == 0 || grid.z == 0) return error;
-    config.gridDim          = grid;
-    config.blockDim         = dim3((unsigned)block);
-    config.dynamicSmemBytes = (size_t)bytes;
-    config.stream           = (cudaStream_t)c->stream;
-    return (int)cudaLaunchKernelEx(&config, kernel, (P)args...);
-}
-
 #ifdef __CUDACC__
-
-/* Memory of the block, as many bytes as the launch said. */
-#define EST_ROOM(name) extern __shared__ __align__(128) char name[]
 
 /* To the nearest number with a fraction of 10 bits. */
 static inline __device__ float est_tf32(float x)
@@ -121,8 +100,6 @@ template <int LEFT> static inline __device__ void est_products_wait(void)
 }
 
 #else
-
-#define EST_ROOM(name) char *name = cuda_on_cpu_room()
 
 static inline float est_tf32(float x)
 {

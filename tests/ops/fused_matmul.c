@@ -112,6 +112,8 @@ int main(int argc, char **argv)
         { BIAS(RELU(true), TRANS_B(true)), .in = { IN(17, 40), IN(16, 40), IN(16) } },
         { BIAS(RELU(true)), .in = { IN(5, 2000), IN(2000, 2), IN(2) } },
         { BIAS(RELU(false)), .in = { IN(2050, 64), IN(64, 10), IN(10) } }, /* and of many rows */
+        { BIAS(RELU(true)), .in = { IN(100, 260), IN(260, 64), IN(64) } }, /* in a cluster on a GPU, as the next: */
+        { MASK(TRANS_B(true)), .in = { IN(100, 256), IN(68, 256), IN(100, 68) } },
         { BIAS(RELU(true), TRANS_B(true)), .in = { IN(2049, 260), IN(3, 260), IN(3) } },
         { BIAS(RELU(false)), .in = { IN(3, 132), IN(132, 16), IN(16) } },
         { BIAS(RELU(true)), .in = { IN(9, 1100), IN(1100, 65), IN(65) } }, /* a long sum: by parts on a GPU */

@@ -36,7 +36,12 @@ int main(int argc, char **argv)
         { "MatMul", { IN(3, 4), IN(4, 0) }, .tol = 0, .ref = matmul_ref },
         { "MatMul", { IN(257, 300), IN(300, 131) }, .tol = 2e-5, .ref = matmul_ref }, /* several slices by rows */
         { "MatMul", { IN(300, 131), IN(300, 513) }, T(true, false), .tol = 2e-5, .ref = matmul_ref }, /* by columns */
-        { "MatMul", { IN(5, 1500), IN(1500, 70) }, .tol = 1e-4, .ref = matmul_ref }, /* a long sum: by parts on a GPU */
+        { "MatMul", { IN(5, 1500), IN(1500, 70) }, .tol = 1e-4, .ref = matmul_ref },
+        { "MatMul", { IN(5, 1500), IN(1500, 72) }, .tol = 1e-4, .ref = matmul_ref },  /* in eight parts on a GPU */
+        { "MatMul", { IN(36, 2100), IN(2100, 68) }, .tol = 1e-4, .ref = matmul_ref }, /* in 32 clusters of two blocks */
+        { "MatMul", { IN(60, 196), IN(196, 132) }, .tol = 2e-5, .ref = matmul_ref },  /* in a cluster, as the next: */
+        { "MatMul", { IN(68, 260), IN(72, 260) }, T(false, true), .tol = 2e-5, .ref = matmul_ref },
+        { "MatMul", { IN(2100, 260), IN(2100, 196) }, T(true, false), .tol = 2e-4, .ref = matmul_ref },
         { "MatMul",
           { IN(68, 36), IN(36, 40) },
           .tol = 1e-5,

@@ -34,7 +34,7 @@ namespace {
 
 const size_t stack_bytes = 256 * 1024;
 
-enum state { NEW, READY, AT_BLOCK, AT_WARP, DONE };
+enum state { NEW, READY, AT_CLUSTER, AT_BLOCK, AT_WARP, DONE };
 
 /* A fiber runs one thread after the other; one that waits at a barrier keeps its fiber. */
 struct fiber {
@@ -44,15 +44,17 @@ struct fiber {
     void                   *fake_stack;
 };
 
-struct block_run {
+/* The blocks of a cluster, mostly one: those that run at the same time. */
+struct cluster_run {
     const std::function<void()> *thread;
-    unsigned                     n, next; /* threads, and the first that has not begun */
+    unsigned                     n, next; /* threads of all blocks, and the first that has not begun */
+    unsigned                     first;   /* block along z */
     std::vector<state>           states;
     std::vector<fiber *>         fibers; /* of threads that wait */
     std::vector<uint64_t>        slots;
 };
 
-block_run                           block;
+cluster_run                         cluster;
 std::vector<std::unique_ptr<fiber>> idle;
 ucontext_t                          scheduler;
 fiber                              *current;
@@ -75,10 +77,17 @@ void to_scheduler(void)
 #endif
 }
 
+/* What a thread sees of itself. */
+void enter(unsigned thread)
+{
+    threadIdx.x = thread % blockDim.x;
+    blockIdx.z  = cluster.first + thread / blockDim.x;
+}
+
 void to_fiber(fiber *f)
 {
-    current     = f;
-    threadIdx.x = f->thread;
+    current = f;
+    enter(f->thread);
 #ifdef SANITIZED
     __sanitizer_start_switch_fiber(&scheduler_fake_stack, f->stack.get(), stack_bytes);
 #endif
@@ -95,10 +104,11 @@ void fiber_main(void)
     __sanitizer_finish_switch_fiber(NULL, &scheduler_stack, &scheduler_bytes);
 #endif
     for (;;) {
-        while (block.next < block.n) {
-            current->thread = threadIdx.x = block.next++;
-            (*block.thread)();
-            block.states[current->thread] = DONE;
+        while (cluster.next < cluster.n) {
+            current->thread = cluster.next++;
+            enter(current->thread);
+            (*cluster.thread)();
+            cluster.states[current->thread] = DONE;
         }
         idle.emplace_back(current);
         to_scheduler();
@@ -123,8 +133,8 @@ fiber *take_fiber(void)
         idle.pop_back();
         return f;
     }
-    f        = new fiber();
-    f->stack = std::make_unique<char[]>(stack_bytes);
+    f = new fiber();
+    f->stack.reset(new char[stack_bytes]); /* most of it is never touched */
     prepare(&f->context, f->stack.get());
     return f;
 }
@@ -134,8 +144,8 @@ void meet(state where)
     fiber   *self = current;
     unsigned t    = self->thread;
 
-    block.states[t] = where;
-    block.fibers[t] = self;
+    cluster.states[t] = where;
+    cluster.fibers[t] = self;
     to_scheduler();
 }
 
@@ -143,28 +153,36 @@ void meet(state where)
 void release(unsigned first, unsigned end, state where)
 {
     for (unsigned t = first; t < end; t++) {
-        if (block.states[t] != DONE && block.states[t] != where) return;
+        if (cluster.states[t] != DONE && cluster.states[t] != where) return;
     }
     for (unsigned t = first; t < end; t++) {
-        if (block.states[t] == where) block.states[t] = READY;
+        if (cluster.states[t] == where) cluster.states[t] = READY;
     }
 }
 
-void run_block(void)
+void release_all(void)
+{
+    release(0, cluster.n, AT_CLUSTER);
+    for (unsigned first = 0; first < cluster.n; first += blockDim.x) {
+        unsigned end = first + blockDim.x;
+
+        release(first, end, AT_BLOCK);
+        for (unsigned warp = first; warp < end; warp += 32) release(warp, warp + 32 < end ? warp + 32 : end, AT_WARP);
+    }
+}
+
+void run_cluster(void)
 {
     for (;;) {
         bool ran = false, done = true;
 
-        while (block.next < block.n) to_fiber(take_fiber());
-        release(0, block.n, AT_BLOCK);
-        for (unsigned warp = 0; warp < block.n; warp += 32) {
-            release(warp, warp + 32 < block.n ? warp + 32 : block.n, AT_WARP);
-        }
-        for (unsigned t = 0; t < block.n; t++) {
-            done = done && block.states[t] == DONE;
-            if (block.states[t] != READY) continue;
+        while (cluster.next < cluster.n) to_fiber(take_fiber());
+        release_all();
+        for (unsigned t = 0; t < cluster.n; t++) {
+            done = done && cluster.states[t] == DONE;
+            if (cluster.states[t] != READY) continue;
             ran = true;
-            to_fiber(block.fibers[t]);
+            to_fiber(cluster.fibers[t]);
         }
         if (done) return;
         if (ran) continue;
@@ -185,32 +203,52 @@ void cuda_on_cpu_meet_warp(void)
     meet(AT_WARP);
 }
 
-void *cuda_on_cpu_slot(unsigned thread)
+void cuda_on_cpu_meet_cluster(void)
 {
-    return &block.slots.at(thread);
+    meet(AT_CLUSTER);
 }
 
-static std::vector<char> room;
+void *cuda_on_cpu_slot(unsigned thread)
+{
+    return &cluster.slots.at(current->thread / blockDim.x * blockDim.x + thread);
+}
+
+static std::vector<char> rooms; /* of the blocks of a cluster */
+static size_t            room_step;
+
+static char *room_of(unsigned rank)
+{
+    return rooms.data() + (-(uintptr_t)rooms.data() & 127) + rank * room_step;
+}
 
 char *cuda_on_cpu_room(void)
 {
-    return room.data() + (-(uintptr_t)room.data() & 127);
+    return room_of(blockIdx.z - cluster.first);
 }
 
-void cuda_on_cpu_run(dim3 grid, dim3 size, size_t room_bytes, const std::function<void()> &thread)
+const void *cuda_on_cpu_of_rank(const void *p, unsigned rank)
 {
-    room     = std::vector<char>(room_bytes + 127, (char)-1); /* NaNs */
-    gridDim  = grid;
-    blockDim = size;
-    for (unsigned i = 0; i < grid.x * grid.y * grid.z; i++) {
-        blockIdx     = dim3(i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y);
-        block.thread = &thread;
-        block.n      = size.x;
-        block.next   = 0;
-        block.states.assign(size.x, NEW);
-        block.fibers.assign(size.x, NULL);
-        block.slots.assign(size.x, 0);
-        run_block();
+    return room_of(rank) + ((const char *)p - cuda_on_cpu_room());
+}
+
+void cuda_on_cpu_run(dim3 grid, dim3 size, size_t room_bytes, unsigned blocks, const std::function<void()> &thread)
+{
+    room_step = (room_bytes + 127) / 128 * 128;
+    rooms     = std::vector<char>(room_step * blocks + 127, (char)-1); /* NaNs */
+    gridDim   = grid;
+    blockDim  = size;
+    for (unsigned i = 0; i < grid.x * grid.y * grid.z; i += blocks) {
+        unsigned line = i / grid.z;
+
+        cluster.first  = i % grid.z;
+        blockIdx       = dim3(line % grid.x, line / grid.x, cluster.first);
+        cluster.thread = &thread;
+        cluster.n      = size.x * blocks;
+        cluster.next   = 0;
+        cluster.states.assign(cluster.n, NEW);
+        cluster.fibers.assign(cluster.n, NULL);
+        cluster.slots.assign(cluster.n, 0);
+        run_cluster();
     }
 }
 
@@ -458,9 +496,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 
 void est_cublaslt_open(void) {}
 
+/* It says which of our kernels compute; both do so in float32 here. */
 bool est_cublaslt_tf32(void)
 {
-    return true;
+    return getenv("ESTOC_NO_TF32") == NULL;
 }
 
 bool est_cublaslt_launch(const est_call *, const est_product *, int *)

@@ -19,7 +19,7 @@
 #define __host__
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define __shared__ static /* blocks run one at a time */
+#define __shared__ static /* blocks run one at a time; those of a cluster, together, have none of it */
 
 /* --- kernels ------------------------------------------------------------------------------------------------------ */
 
@@ -34,6 +34,7 @@ extern dim3 gridDim, blockDim, blockIdx, threadIdx; /* of the thread that runs *
 
 void  __syncthreads(void);
 void  cuda_on_cpu_meet_warp(void);
+void  cuda_on_cpu_meet_cluster(void);
 void *cuda_on_cpu_slot(unsigned thread); /* 8 bytes of a thread of the block, for shuffles */
 
 static inline void __syncwarp(void)
@@ -159,10 +160,23 @@ typedef struct cudaGraphExecUpdateResultInfo {
     int result;
 } cudaGraphExecUpdateResultInfo;
 
+typedef enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 } cudaLaunchAttributeID;
+
+typedef struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        struct {
+            unsigned x, y, z; /* of x and y one: clusters are along z */
+        } clusterDim;
+    } val;
+} cudaLaunchAttribute;
+
 typedef struct cudaLaunchConfig_t {
-    dim3         gridDim, blockDim;
-    size_t       dynamicSmemBytes;
-    cudaStream_t stream;
+    dim3                 gridDim, blockDim;
+    size_t               dynamicSmemBytes;
+    cudaStream_t         stream;
+    cudaLaunchAttribute *attrs;
+    unsigned             numAttrs;
 } cudaLaunchConfig_t;
 
 typedef struct cudaDeviceProp {
@@ -171,8 +185,9 @@ typedef struct cudaDeviceProp {
 } cudaDeviceProp;
 
 cudaError_t cuda_on_cpu_enqueue(const std::function<void()> &work);
-void        cuda_on_cpu_run(dim3 grid, dim3 block, size_t room_bytes, const std::function<void()> &thread);
-char       *cuda_on_cpu_room(void); /* shared memory of the block, as large as the launch said */
+void  cuda_on_cpu_run(dim3 grid, dim3 block, size_t room_bytes, unsigned cluster, const std::function<void()> &thread);
+char *cuda_on_cpu_room(void); /* shared memory of the block, as large as the launch said */
+const void *cuda_on_cpu_of_rank(const void *p, unsigned rank); /* where p is in the room of another of the cluster */
 
 template <typename... P, typename... A>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A... args)
@@ -180,9 +195,11 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     std::tuple<P...>      kept(args...);
     std::function<void()> thread = [kernel, kept]() { std::apply(kernel, kept); };
     dim3                  grid = config->gridDim, block = config->blockDim;
-    size_t                room = config->dynamicSmemBytes;
+    size_t                room    = config->dynamicSmemBytes;
+    unsigned              cluster = config->numAttrs > 0 ? config->attrs[0].val.clusterDim.z : 1;
 
-    return cuda_on_cpu_enqueue([grid, block, room, thread]() { cuda_on_cpu_run(grid, block, room, thread); });
+    return cuda_on_cpu_enqueue(
+        [grid, block, room, cluster, thread]() { cuda_on_cpu_run(grid, block, room, cluster, thread); });
 }
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
