@@ -6,6 +6,8 @@
 #include "cuda/reduction.cuh"
 #include "cuda/softmax.cuh"
 
+#define CLASSES 4 /* of a lane, where few lanes do */
+
 /* With dy, the gradient of the losses' sum or mean: back is that of the logits, and the last block makes the sum or
  * mean. */
 template <typename T> struct sparse_xent_total {
@@ -49,14 +51,23 @@ static __global__ void __launch_bounds__(EST_CUT_BLOCK)
     }
 }
 
+/* As many as there are classes; a few classes each if then one block is enough, which has nothing to join. */
+static int lanes_of(int64_t rows, int64_t cols)
+{
+    int all = 1, few;
+
+    while (all < EST_WARP && all < cols) all *= 2;
+    few = all;
+    while (few > 1 && rows * few > EST_CUT_BLOCK) few /= 2;
+    return rows * few <= EST_CUT_BLOCK && cols <= CLASSES * few ? few : all;
+}
+
 template <typename T, typename L> static int launch(const est_call *c, const sparse_xent_total<T> &total)
 {
     int64_t        rows = c->in[0]->shape.dim[0], cols = c->in[0]->shape.dim[1];
-    int            lanes = 1;
-    est_reduce_cut cut;
+    int            lanes = lanes_of(rows, cols);
+    est_reduce_cut cut   = est_reduce_cut_of(rows * lanes);
 
-    while (lanes < EST_WARP && lanes < cols) lanes *= 2;
-    cut = est_reduce_cut_of(rows * lanes);
     return est_launch(c, sparse_xent_rows<T, L>, dim3(cut.blocks), cut.block, est_data<T>(c->in[0]),
                       est_data<L>(c->in[1]), est_data<T>(&c->out[0]), est_data<T>(&c->out[1]), rows, cols, lanes, total,
                       est_reporter_of(c));
