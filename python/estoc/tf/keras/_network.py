@@ -144,11 +144,11 @@ class Network:
         """Gives the world what the session has."""
         world = self._world
         with world.alone():
+            pairs = self._pairs() + self._slot_pairs()
             world.trained.discard(self)
             session = lib.est_network_session(self._c)
             if session == NULL or self.has_cluster:
                 return
-            pairs = self._pairs() + self._slot_pairs()
             before_write(world, lambda: [variable._bytes for variable, _ in pairs])
             self._copy_back(pairs)
             world.changed()
