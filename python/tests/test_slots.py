@@ -164,3 +164,24 @@ def test_variables_outlive_their_model():
     variables = compiled(K.SGD(0.1)).trainable_variables
     gc.collect()
     assert np.allclose(variables[0].numpy(), 0.6)
+
+
+def test_a_fit_of_frozen_layers():
+    """It computes losses, moves averages, and counts no step."""
+    optimizer = K.SGD(0.1, momentum=0.9)
+    model = compiled(optimizer)
+    for trainable in (False, True):
+        model.layers[0].trainable = trainable
+        model.compile(optimizer, "mse")
+        assert np.isclose(model.fit(X, Y, verbose=0).history["loss"][0], 0.64)
+    assert np.isclose(weight(model), 0.08) and int(optimizer.iterations) == 2
+    frozen = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(2,), trainable=False)])
+    frozen.compile("sgd", "mse", metrics=["mae"])
+    history = frozen.fit(X, Y, epochs=2, batch_size=2, validation_data=(X, Y), verbose=0).history
+    assert history == {"loss": [4, 4], "mae": [2, 2], "val_loss": [4, 4], "val_mae": [2, 2]}
+    assert frozen.train_on_batch(X, Y) == [4, 2] and int(frozen.optimizer.iterations) == 0
+    norm = tf.keras.Sequential([tf.keras.layers.BatchNormalization(center=False, scale=False, input_shape=(2,))])
+    norm.compile("sgd", "mse")
+    rows = np.arange(12, dtype=np.float32).reshape(6, 2)
+    norm.fit(rows, np.zeros([6, 2]), epochs=2, batch_size=2, shuffle=False, verbose=0)
+    assert np.allclose(norm.get_weights()[0], [0.29417, 0.35269], atol=1e-5)

@@ -282,19 +282,28 @@ static est_node join_losses(est_graph *graph, void *const *brought, int n)
     return est_replica_reduce_value(&reduction, losses);
 }
 
+/* Of a model all of whose layers are frozen only losses and metrics are computed, and no step is counted, as in Keras. */
+static bool trains_variables(const builder *b)
+{
+    return est_trainable_variables(b->graph).n > 0;
+}
+
 static void add_training(builder *b, est_node loss, int first_update)
 {
     est_nodes updates;
-    est_node  train;
+    est_node  train = EST_NO_NODE;
 
-    (void)est_reuse_begin(b->graph, b->compiled);
-    train = est_minimize(b->compiled->optimizer, loss,
-                         EST_MINIMIZE(.no_update_ops = true, .learning_rate_variable = true));
-    est_reuse_end(b->graph);
-    add_target(b, train);
+    if (trains_variables(b)) {
+        (void)est_reuse_begin(b->graph, b->compiled);
+        train = est_minimize(b->compiled->optimizer, loss,
+                             EST_MINIMIZE(.no_update_ops = true, .learning_rate_variable = true));
+        est_reuse_end(b->graph);
+        add_target(b, train);
+    }
+    b->f->step_after = est_read_variable(est_global_step(b->graph));
+    if (train.graph != NULL) b->f->step_after = est_after(b->f->step_after, train);
     updates = est_update_ops(b->graph);
     for (int i = first_update; i < updates.n; i++) add_target(b, updates.data[i]);
-    b->f->step_after = est_after(est_read_variable(est_global_step(b->graph)), train);
 }
 
 /* The model and its losses. */
@@ -482,7 +491,7 @@ static est_status make_function(builder *b)
     EST_TRY(build_function(b));
     EST_TRY(est_graph_status(b->graph));
     b->f->n_states = est_local_variables(b->graph).n - b->f->first_state;
-    if (b->f->training && has_rate(b)) b->compiled->rate = est_learning_rate_variable(b->graph);
+    if (b->f->training && has_rate(b) && trains_variables(b)) b->compiled->rate = est_learning_rate_variable(b->graph);
     EST_TRY(prepare_steps(b));
     b->f->made = true;
     return EST_OK;
