@@ -146,6 +146,8 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
         array = np.array(value, dtype=object)  # numpy's own strings lose zeros at their ends
     if array.dtype.kind in "OSU":
         return _string_array(array, dtype)
+    if not typed and array.size == 0 and dtype is not None:  # an empty list is one of any dtype
+        return np.zeros(array.shape, dtype.as_numpy_dtype if dtype is not string else object)
     if not typed and dtype is not None and (array.dtype.kind, np.dtype(dtype.as_numpy_dtype).kind) in _LOSSES:
         raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
     if dtype is string:

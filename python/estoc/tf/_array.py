@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ops
 from .._lib import Keep, ffi, here, lib
-from .._tensor import array_like, as_array, as_dtype, float32, int32
+from .._tensor import array_like, as_array, as_dtype, float32, int32, int64
 from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
@@ -475,6 +475,13 @@ def argsort(values: "Tensor", axis: int = -1, direction: str = "ASCENDING", stab
     return _ordered(values, axis, direction)[1]
 
 
+def _turned(x: Node) -> Node:
+    """Numbers in the opposite order. The least integer has no negative one."""
+    if x.dtype.is_floating:
+        return ops.negative(x)
+    return ops.subtract(x.graph.constant(np.asarray(-1, x.dtype.as_numpy_dtype)), x)
+
+
 def _ordered(values: Any, axis: int, direction: str) -> tuple:
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"direction is \"ASCENDING\" or \"DESCENDING\", not {direction!r}")
@@ -486,8 +493,8 @@ def _ordered(values: Any, axis: int, direction: str) -> tuple:
     swap = [last if i == axis else axis if i == last else i for i in range(rank)]
     x = x if axis == last else ops.transpose(x, swap)
     up = direction == "ASCENDING"
-    found, index = ops.top_k(ops.negative(x) if up else x, x.shape[-1])
-    found = ops.negative(found) if up else found
+    found, index = ops.top_k(_turned(x) if up else x, x.shape[-1])
+    found = _turned(found) if up else found
     return tuple(part if axis == last else ops.transpose(part, swap) for part in (found, index))
 
 
@@ -511,9 +518,20 @@ def gather_nd(params: "Tensor", indices: "Tensor") -> Node:
         raise NotImplementedError("gather_nd: the sizes of all axes but the first must be known")
     if depth == 1:
         return ops.gather(x, ops.squeeze(index, -1))
-    strides = [int(np.prod(sizes[i + 1:], dtype=np.int64)) for i in range(depth)]
-    flat = ops.reduce_sum(index * graph.constant(np.asarray(strides, index.dtype.as_numpy_dtype)), -1)
-    return ops.gather(ops.reshape(x, [-1] + list(x.shape[depth:])), flat)
+    return ops.gather(ops.reshape(x, [-1] + list(x.shape[depth:])), _flat_places(index, sizes))
+
+
+def _flat_places(index: Node, sizes: Any) -> Node:
+    """The rows of indices as places in a tensor of these first axes, one after the other; they must be within it."""
+    place = index.graph.constant(np.asarray(0, index.dtype.as_numpy_dtype))
+    for i, size in enumerate(sizes):
+        part = Node.__getitem__(index, (Ellipsis, i))
+        if size is not None:
+            part = index.graph.node(lib.est_check_range(part._c, 0, float(size - 1), (
+                f"axis {i} of indices into the shape {tuple(sizes)}").encode()))
+        stride = int(np.prod(sizes[i + 1:], dtype=np.int64))
+        place = place + part * index.graph.constant(np.asarray(stride, index.dtype.as_numpy_dtype))
+    return place
 
 
 @eager
@@ -526,12 +544,13 @@ def scatter_nd(indices: "Tensor", updates: "Tensor", shape: Any) -> Node:
 def _scatter(index: Node, updates: Node, shape: tuple) -> Node:
     depth = index.shape[-1]
     sizes, rest = shape[:depth], shape[depth:]
-    strides = [int(np.prod(sizes[i + 1:], dtype=np.int64)) for i in range(depth)]
-    flat = ops.reduce_sum(index * index.graph.constant(np.asarray(strides, index.dtype.as_numpy_dtype)), -1)
-    rows = ops.reshape(updates, [-1] + list(rest))
-    total = index.graph.constant(np.int32(np.prod(sizes, dtype=np.int64)))
-    summed = index.graph.node(lib.est_unsorted_segment_sum(rows._c, ops.reshape(flat, [-1])._c, total._c))
-    return ops.reshape(summed, list(shape))
+    return _sum_at(_flat_places(index, sizes), ops.reshape(updates, [-1] + list(rest)), sizes, rest)
+
+
+def _sum_at(places: Node, rows: Node, sizes: tuple, rest: tuple) -> Node:
+    total = places.graph.constant(np.int32(np.prod(sizes, dtype=np.int64)))
+    summed = places.graph.node(lib.est_unsorted_segment_sum(rows._c, ops.reshape(places, [-1])._c, total._c))
+    return ops.reshape(summed, [*sizes, *rest])
 
 
 def _known_shape(tensor: Node) -> tuple:
@@ -558,12 +577,25 @@ def tensor_scatter_nd_sub(tensor: "Tensor", indices: "Tensor", updates: "Tensor"
 
 @eager
 def tensor_scatter_nd_update(tensor: "Tensor", indices: "Tensor", updates: "Tensor") -> Node:
-    """The tensor with the updates in place of the elements at the places of indices, which must differ."""
+    """The tensor with the updates in place of the elements at the places of indices, of one place the last one."""
     graph = next(item for item in (tensor, indices, updates) if isinstance(item, Node)).graph
     x, index = as_node(tensor, graph), as_node(indices, graph)
-    new = as_node(updates, graph, x.dtype)
-    here_ = _scatter(index, ops.ones_like(new), _known_shape(x))
-    return ops.where(here_ > 0, _scatter(index, new, _known_shape(x)), x)
+    shape, depth = _known_shape(x), index.shape[-1]
+    sizes, rest = shape[:depth], shape[depth:]
+    places = ops.cast(ops.reshape(_flat_places(index, sizes), [-1]), int64)
+    rows = ops.reshape(as_node(updates, graph, x.dtype), [-1, *rest])
+    counted = _sum_at(places, ops.ones_like(places), sizes, ())
+    n = places.shape[0]
+    if n is None:  # which is the last one takes to sort them
+        counted = graph.node(lib.est_check_range(counted._c, 0, 1, (
+            b"how many updates tensor_scatter_nd_update has for each place, where their number is not known")))
+    elif n > 1:
+        order, _ = ops.top_k(places * n + graph.constant(np.arange(n)), n)  # the last update of each place comes first
+        places, number = ops.floordiv(order, n), ops.floormod(order, n)
+        first = ops.concat([graph.constant([True]), ops.not_equal(places[1:], places[:-1])], 0)
+        places, rows = ops.where(first, places, ops.zeros_like(places) - 1), ops.gather(rows, number)
+    found = _sum_at(places, rows, sizes, rest)
+    return ops.where(ops.reshape(counted, [*sizes] + [1] * len(rest)) > 0, found, x)
 
 
 def _scatter_extreme(tensor: Any, indices: Any, updates: Any, larger: bool) -> Tensor:

@@ -82,18 +82,19 @@ class TensorArray:
     def read(self, index: Any, name: str | None = None) -> Any:
         """The tensor at an index, once unless clear_after_read=False; zeros where none was written."""
         at = self._at(index)
+        found = self._peek(at)
+        if self._items[at] is not None and self._clear:
+            self._items[at] = None
+            self._cleared.add(at)
+        return found
+
+    def _peek(self, at: int) -> Any:
         if not 0 <= at < len(self._items):
             raise OutOfRangeError(f"Tried to read from index {at} but array size is: {len(self._items)}")
         if at in self._cleared:
             raise InvalidArgumentError(f"Could not read index {at} twice because it was cleared after a previous read "
                                        "(perhaps try setting clear_after_read = false?)")
-        found = self._items[at]
-        if found is None:
-            found = self._missing(at)
-        elif self._clear:
-            self._items[at] = None
-            self._cleared.add(at)
-        return found
+        return self._missing(at) if self._items[at] is None else self._items[at]
 
     def _missing(self, at: int) -> Any:
         if self._element is None or None in self._element:
@@ -102,7 +103,7 @@ class TensorArray:
         return zeros(self._element, self._dtype)
 
     def _all(self) -> list:
-        return [self.read(i) for i in range(len(self._items))]
+        return [self._peek(i) for i in range(len(self._items))]
 
     def stack(self, name: str | None = None) -> Any:
         """All tensors along a new first axis."""
@@ -117,7 +118,7 @@ class TensorArray:
 
     def gather(self, indices: Any, name: str | None = None) -> Any:
         """The tensors at some indices along a new first axis."""
-        return _stack([self.read(i) for i in _ints(indices)])
+        return _stack([self._peek(i) for i in _ints(indices)])
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> "TensorArray":
         """Puts the rows of a tensor at some indices."""
@@ -127,8 +128,11 @@ class TensorArray:
 
     def unstack(self, value: Any, name: str | None = None) -> "TensorArray":
         """Takes the rows of a tensor."""
+        rows = _unstack(_tensor(value, self._dtype))
+        if len(rows) > len(self._items) and not self._dynamic:
+            raise ValueError(f"Cannot unstack {len(rows)} tensors into a TensorArray of static size {len(self._items)}")
         self._items, self._cleared = [], set()
-        self._items = [self._take(row) for row in _unstack(_tensor(value, self._dtype))]
+        self._items = [self._take(row) for row in rows]
         return self
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> "TensorArray":
@@ -305,6 +309,8 @@ def scan(fn: Callable, elems: Any, initializer: Any = None, parallel_iterations:
     """All results of fn(result, element) over the elements along the first axis."""
     rows = _rows(elems)
     results = _scanned(fn, rows[::-1] if reverse else rows, initializer, back_prop)
+    if not results:
+        return _structure.map_structure(lambda leaf: zeros((0,), leaf.dtype), _tensors(initializer))
     return _together(results[::-1] if reverse else results)
 
 
