@@ -2,7 +2,6 @@
 """tf.strings"""
 from __future__ import annotations
 
-import re as _re
 from typing import Any as _Any
 from typing import Callable as _Callable
 from typing import Sequence as _Sequence
@@ -13,6 +12,7 @@ from .. import ops as _ops
 from .._tensor import as_array as _as_array
 from ..graph import NeedsValue as _NeedsValue
 from ..graph import Node as _Node
+from . import _regex
 from ._absent import module_getattr as _module_getattr
 from ._eager import Tensor as _Tensor
 from ._eager import eager as _eager
@@ -64,18 +64,18 @@ def upper(input: _Any, encoding: str = "", name: str | None = None) -> _Any:  # 
 
 def regex_replace(input: _Any, pattern: str, rewrite: str, replace_global: bool = True,  # noqa: A002
                   name: str | None = None) -> _Tensor:
-    """What matches the pattern, in the syntax of Python's re, replaced."""
-    compiled, new = _re.compile(_as_bytes(pattern)), _as_bytes(rewrite)
-    return _each(input, "regex_replace", lambda text: compiled.sub(new, text, 0 if replace_global else 1))
+    """What matches the pattern, in the syntax of RE2, replaced. In the rewrite \\0 is the match, and \\1 a group."""
+    wanted, new = _as_bytes(pattern), _as_bytes(rewrite)
+    return _each(input, "regex_replace", lambda text: _regex.replace(wanted, new, text, replace_global))
 
 
 def regex_full_match(input: _Any, pattern: str, name: str | None = None) -> _Any:  # noqa: A002
-    """Whether the whole text matches the pattern, in the syntax of Python's re."""
-    compiled = _re.compile(_as_bytes(pattern), _re.DOTALL)
+    """Whether the whole text matches the pattern, in the syntax of RE2."""
+    wanted = _as_bytes(pattern)
     if isinstance(input, _RaggedTensor):
         return input.with_flat_values(regex_full_match(input.flat_values, pattern))
     texts = _each(input, "regex_full_match", bytes)._value
-    found = [compiled.fullmatch(text) is not None for text in texts.reshape(-1)]
+    found = [_regex.full_match(wanted, text) for text in texts.reshape(-1)]
     return _Tensor(_np.array(found, bool).reshape(texts.shape))
 
 
