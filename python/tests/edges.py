@@ -46,6 +46,22 @@ METRICS = {
 }
 #: Arguments of each function; under "" whole expressions. T is tf.constant, S tf.SparseTensor.
 TABLE = {
+    "io.decode_base64": ["'+/=='", "'-_8'", "'YQ=='", "'YQ'", "'YQ='", "'Y'", "'Y!=='"],
+    "strings.to_number": ["'0x10',tf.int32", "' 5 '", "'0x1p3'", "'inf'", "'1e400'", "'0x'"],
+    "strings.upper": [r"b'\xffa','utf-8'", "'straße','utf-8'"],
+    "strings.lower": [r"b'\xffA','utf-8'", "'A','utf-16'", "'A','UTF-8'", "'ΑΣ','utf-8'", "'İ','utf-8'"],
+    "strings.reduce_join": ["np.zeros((0,3),object).astype(str),axis=1",
+        "np.zeros((0,3),object).astype(str),axis=0", "np.zeros((0,3),object).astype(str)", "['a','b'],axis=1",
+        "[['a','b']],axis=[0,-2]"],
+    "strings.substr": ["'hello',1,-1", "['hello','abc'],1,-1", "['hello','abc'],[1,0],[-1,-7]",
+        "'hello',-3,-1", "'éab',1,-1,unit='UTF8_CHAR'", "'hello',[0,1,2],[1,2,3]", "'hello',[0,1,2],2",
+        "['hello','abc'],[[0],[1]],[[1],[2]]", "[['hello'],['abc']],[0,1],[1,2]", "['hello','abc'],[0,1,2],[1,2,3]"],
+    "strings.unicode_decode": [r"b'\xc0\x80\xed\xa0\x80z','UTF-8'", r"b'\xf0\x9f\x98a\xe2\x82','UTF-8'"],
+    "strings.unicode_split": [r"b'a\xffb','UTF-8'", r"b'\xe2\x82','UTF-8'", r"b'\xf0\x9f\x98a','UTF-8'",
+        r"b'\xc0\x80\xed\xa0\x80z','UTF-8'"],
+    "strings.split": ["'a b c',maxsplit=0", "'a,b,c',sep=',',maxsplit=0", "'a b c',maxsplit=-1",
+        "'a b c',maxsplit=-2", "'  a b  c ',maxsplit=1", "'  a b  c ',maxsplit=0", "'a b c',maxsplit=9",
+        "'',maxsplit=0"],
     "strings.regex_replace": [r"'abc','b','[\\0]'", r"'a1b22','(\\d)(\\d)?','<\\1\\2>'", r"'aab','a','\\\\'",
         "'é','.','-'", r"'a\nb\n','$','E'", r"'a\nb\n','(?m)$','E'", r"'a\nb\n','^','S'", r"'a\nb\n','(?m)^','S'",
         "'abcb','b*','-'", "'baac','a*','-'", "'aaa','a*?','-'", "'abc','','-'", "'éa','','-'", r"'a b  c','\\s+','_'",

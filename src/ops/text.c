@@ -359,7 +359,7 @@ static est_status substr_cpu(est_call *c)
                             length, i);
         }
         if (at < 0) at += length;
-        if (n < 0) n = 0;
+        if (n < 0) n = characters ? 0 : length - at; /* as in TensorFlow */
         if (n > length - at) n = length - at;
         from   = characters ? skip_characters(&in[i], 0, at) : (size_t)at;
         to     = characters ? skip_characters(&in[i], from, n) : (size_t)(at + n);

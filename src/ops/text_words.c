@@ -122,13 +122,45 @@ static est_status split_at_text(words_state *s, size_t at, size_t end, const cha
     return add_word(s, begin, end - begin);
 }
 
+/* How many bytes from p on, which begin no character, are read as one U+FFFD: those of a character that is cut short,
+ * else one. */
+static size_t broken_size(const unsigned char *p, size_t left)
+{
+    int           more = p[0] < 0xc2 || p[0] > 0xf4 ? 0 : p[0] < 0xe0 ? 1 : p[0] < 0xf0 ? 2 : 3;
+    unsigned char low  = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+    size_t        size = 1;
+
+    for (int i = 0; i < more && size < left && p[size] >= low && p[size] <= high; i++) {
+        size++;
+        low  = 0x80;
+        high = 0xbf;
+    }
+    return size;
+}
+
+static est_status add_replacement(words_state *s)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    size_t            at = s->size, size = sizeof replacement - 1;
+
+    EST_TRY(grow((void **)&s->bytes, &s->capacity, at + size, 1));
+    memcpy(s->bytes + at, replacement, size);
+    s->size += size;
+    return add_word(s, at, size);
+}
+
 static est_status split_characters(words_state *s, size_t at, size_t end, bool bytes)
 {
     while (at < end) {
         size_t size = bytes ? 1 : est_utf8_size(s->bytes + at, end - at);
 
-        if (size == 0) size = 1; /* a byte that is no UTF-8 stands for itself */
-        EST_TRY(add_word(s, at, size));
+        if (size > 0) {
+            EST_TRY(add_word(s, at, size));
+        } else {
+            EST_TRY(add_replacement(s));
+            size = broken_size((const unsigned char *)s->bytes + at, end - at);
+        }
         at += size;
     }
     return EST_OK;

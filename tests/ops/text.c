@@ -74,6 +74,8 @@ static void test_parts(void)
     WANT(est_substr(x, back, two, true), "cd", "xy", "qr");
     WANT(est_substr(x, est_scalar(graph, EST_I32, 0), two, true), "ab", "\xc3\x84x", "qr");
     WANT(est_substr(x, each, sizes, true), "bcd", "y", "");
+    WANT(est_substr(x, two, back, false), "cd", "xy", ""); /* below 0: the rest, and of characters none */
+    WANT(est_substr(x, two, back, true), "", "", "");
     est_graph_free(graph);
 }
 
@@ -113,7 +115,10 @@ static void test_words(void)
     check_words(est_words(TEXTS(graph, "a,b,c"), EST_WORDS(.separator = ",", .splits_max = 1)), 2,
                 (const char *const[]){ "a", "b,c" }, 2, (const double[]){ 0, 2 });
     check_words(est_words(TEXTS(graph, "x\xc3\x84\xff"), EST_WORDS(.split = EST_SPLIT_CHARACTERS)), 3,
-                (const char *const[]){ "x", "\xc3\x84", "\xff" }, 2, (const double[]){ 0, 3 });
+                (const char *const[]){ "x", "\xc3\x84", "\xef\xbf\xbd" }, 2, (const double[]){ 0, 3 });
+    check_words(est_words(TEXTS(graph, "\xf0\x9f\x98z", "\xed\xa0\xe2\x82"), EST_WORDS(.split = EST_SPLIT_CHARACTERS)),
+                5, (const char *const[]){ "\xef\xbf\xbd", "z", "\xef\xbf\xbd", "\xef\xbf\xbd", "\xef\xbf\xbd" }, 3,
+                (const double[]){ 0, 2, 5 });
     check_words(est_words(TEXTS(graph, "xy", "z"), EST_WORDS(.split = EST_SPLIT_BYTES)), 3,
                 (const char *const[]){ "x", "y", "z" }, 3, (const double[]){ 0, 2, 3 });
     check_words(est_words(TEXTS(graph, "a b c", "d"), EST_WORDS(.ngrams = EST_I64S(1, 2))), 6,

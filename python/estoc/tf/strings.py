@@ -10,6 +10,8 @@ import numpy as _np
 
 from .. import ops as _ops
 from .._tensor import as_array as _as_array
+from ..errors import InvalidArgumentError as _InvalidArgumentError
+from ..errors import OutOfRangeError as _OutOfRangeError
 from ..graph import NeedsValue as _NeedsValue
 from ..graph import Node as _Node
 from . import _regex
@@ -54,12 +56,20 @@ to_number = _eager(_ops.string_to_number, "to_number")
 
 def lower(input: _Any, encoding: str = "", name: str | None = None) -> _Any:  # noqa: A002
     """Lower case: of ASCII, or with encoding "utf-8" of all letters."""
-    return _each(input, "lower", lambda text: text.decode().lower().encode()) if encoding else _lower(input)
+    return _each(input, "lower", lambda text: text.decode("utf-8", "replace").lower().encode()) if _is_utf8(
+        encoding) else _lower(input)
+
+
+def _is_utf8(encoding: str) -> bool:
+    if encoding not in ("", "utf-8"):
+        raise _InvalidArgumentError(f"only utf-8 or '' (no encoding) is supported, received {encoding}")
+    return encoding == "utf-8"
 
 
 def upper(input: _Any, encoding: str = "", name: str | None = None) -> _Any:  # noqa: A002
     """Upper case: of ASCII, or with encoding "utf-8" of all letters."""
-    return _each(input, "upper", lambda text: text.decode().upper().encode()) if encoding else _upper(input)
+    return _each(input, "upper", lambda text: text.decode("utf-8", "replace").upper().encode()) if _is_utf8(
+        encoding) else _upper(input)
 
 
 def regex_replace(input: _Any, pattern: str, rewrite: str, replace_global: bool = True,  # noqa: A002
@@ -92,6 +102,12 @@ def length(input: _Any, unit: str = "BYTE", name: str | None = None) -> _Any:  #
 
 def substr(input: _Any, pos: _Any, len: _Any, unit: str = "BYTE", name: str | None = None) -> _Any:  # noqa: A002
     """Parts of texts; a place below 0 counts from the end."""
+    if not any(isinstance(item, _Node) for item in (input, pos, len)):
+        if _np.shape(_unwrap(pos)) != _np.shape(_unwrap(len)):
+            raise _InvalidArgumentError(f"pos and len should have the same shape, got: {_np.shape(_unwrap(pos))} vs. "
+                                        f"{_np.shape(_unwrap(len))}")
+        texts, *numbers = _np.broadcast_arrays(_texts(input, "substr"), _as_array(_unwrap(pos)), _as_array(_unwrap(len)))
+        return _substr(_Tensor(texts), *map(_Tensor, numbers), _characters(unit))
     return _substr(input, pos, len, _characters(unit))
 
 
@@ -108,11 +124,14 @@ def reduce_join(inputs: _Any, axis: _Any = None, keepdims: bool = False, separat
     if isinstance(inputs, _RaggedTensor):
         return _join_rows(inputs, axis, keepdims, _as_bytes(separator))
     texts, between = _each(inputs, "reduce_join", bytes)._value, _as_bytes(separator)
-    axes = [int(i) % texts.ndim for i in _np.reshape(_unwrap(axis), -1)] if axis is not None else list(
-        range(texts.ndim - 1, -1, -1))
+    given = [] if axis is None else [int(i) for i in _np.reshape(_unwrap(axis), -1)]
+    wrong = [i for i in given if not -texts.ndim <= i < texts.ndim]
+    if wrong:
+        raise _OutOfRangeError(f"Invalid reduction dimension {wrong[0]} for input with {texts.ndim} dimension(s)")
+    axes = list(range(texts.ndim - 1, -1, -1)) if axis is None else [i % texts.ndim for i in given]
     rest = [i for i in range(texts.ndim) if i not in axes]
     moved = texts.transpose(rest + axes[::-1])
-    flat = moved.reshape([texts.shape[i] for i in rest] + [-1])
+    flat = moved.reshape([texts.shape[i] for i in rest] + [int(_np.prod([texts.shape[i] for i in axes]))])
     made = _np.empty(flat.shape[:-1], dtype=object)
     for at in _np.ndindex(*made.shape):
         made[at] = between.join(flat[at])
@@ -133,6 +152,8 @@ def _join_rows(value: _Any, axis: _Any, keepdims: bool, separator: bytes) -> _An
 
 def split(input: _Any, sep: str | None = None, maxsplit: int = -1, name: str | None = None) -> _Any:  # noqa: A002
     """The words of a text; of several texts rows of unequal length."""
+    if int(maxsplit) == 0:
+        return _words_of(input, split=None)
     return _words_of(input, separator=_as_bytes(sep or ""), splits_max=max(int(maxsplit), 0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -187,7 +188,15 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Ten
 def decode_base64(input: Any, name: str | None = None) -> Tensor:  # noqa: A002
     """What encode_base64 was given."""
     from ..strings import _each
-    return _each(input, "decode_base64", lambda text: base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
+    return _each(input, "decode_base64", _of_base64)
+
+
+def _of_base64(text: bytes) -> bytes:
+    digits = text.rstrip(b"=")
+    if not re.fullmatch(rb"[A-Za-z0-9_-]*", digits) or len(digits) % 4 == 1 or len(text) != len(digits) and (
+            len(text) - len(digits) > 2 or len(text) % 4 != 0):
+        raise InvalidArgumentError(f"Invalid character found in base64: {text!r}")
+    return base64.urlsafe_b64decode(digits + b"=" * (-len(digits) % 4))
 
 
 __all__ = ["FixedLenFeature", "TFRecordOptions", "TFRecordWriter", "VarLenFeature", "decode_base64", "decode_csv", "decode_raw",
