@@ -299,6 +299,98 @@ def gradients_through_reads(tf):
     return found
 
 
+@program
+def gradients_of_what_was(tf):
+    """Variables that are written between a computation and its gradient, and by it."""
+    found = {}
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = tf.reduce_sum(x * x)
+        x.assign([5.0, 5.0])
+    x.assign_add([1.0, 1.0])
+    found["assigned"] = [tape.gradient(y, x), x.numpy()]
+    x, w = tf.Variable([1.0, 2.0]), tf.Variable([1.0, 1.0])
+    with tf.GradientTape(persistent=True) as tape:
+        y = tf.reduce_sum(x * x * w)
+    tf.keras.optimizers.SGD(1.0).apply_gradients([(tape.gradient(y, x), x)])
+    found["applied"] = [tape.gradient(y, w), x.numpy(), w.numpy()]
+    v, x = tf.Variable(1.0), tf.Variable(3.0)
+
+    @tf.function
+    def counted(x):
+        v.assign_add(1.0)
+        return x * v
+
+    found["writes"] = []
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            y = counted(x)
+        v.assign_add(0.5)
+        found["writes"].append([y, tape.gradient(y, x), v.numpy()])
+    first, second = (tf.keras.layers.Dense(n, kernel_initializer="ones") for n in (2, 1))
+    for _ in range(2):
+        with tf.GradientTape() as one, tf.GradientTape() as other:
+            y = tf.reduce_sum(second(first(tf.ones([1, 2]))) ** 2)
+        for tape, layer in ((one, first), (other, second)):
+            tf.keras.optimizers.SGD(0.1).apply_gradients(zip(tape.gradient(y, layer.trainable_variables),
+                                                             layer.trainable_variables))
+    found["turns"] = first.get_weights() + second.get_weights()
+    return found
+
+
+@program
+def gradients_of_what_was_drawn(tf):
+    """A gradient is of the random numbers that were drawn."""
+    found, x = {}, tf.Variable(np.ones(50, np.float32))
+    twice, seeded, fresh = tf.keras.layers.Dropout(0.5), tf.keras.layers.Dropout(0.5, seed=3), tf.keras.Sequential(
+        [tf.keras.layers.Dense(50, kernel_initializer="ones"), tf.keras.layers.Dropout(0.3)])
+
+    @tf.function
+    def drawn(x):
+        return x * tf.random.uniform([50]) + x * tf.random.normal([50])
+
+    calls = {"layer": lambda: twice(x, training=True), "seed": lambda: seeded(x, training=True), "function": lambda: drawn(x),
+             "network": lambda: fresh(tf.reshape(x, [1, 50]), training=True) / 50.0}
+    for name, call in calls.items():
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                y = call()
+                both = [y, call()] if name != "seed" else [y]
+                total = tf.add_n([tf.reduce_sum(part) * (i + 1.0) for i, part in enumerate(both)])
+            gradient = tape.gradient(total, x).numpy()
+            parts = [np.full(50, part.numpy().mean()) if name == "network" else part.numpy() for part in both]
+            want = sum(part * (i + 1) for i, part in enumerate(parts))
+            found.setdefault(name, []).append([bool(np.allclose(gradient, want, atol=1e-4)), len(both) == 1 or not np.array_equal(
+                both[0], both[1])])
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as tape:
+            y = twice(x * x * x, training=True)
+            total = tf.reduce_sum(y)
+        first = tape.gradient(total, x)
+    found["second"] = [bool(np.array_equal(first, 3 * y)), bool(np.array_equal(outer.gradient(first, x), 6 * y))]
+    return found
+
+
+@program
+def lookups_with_a_mask(tf):
+    """The mask token is an id, but has no column."""
+    found, words = {}, [["a", "z", "", "a"]]
+    for mode in ("int", "multi_hot", "count", "tf_idf"):
+        more = {"idf_weights": [0.5, 0.6]} if mode == "tf_idf" else {}
+        for unknown in (0, 1, 2) if mode != "tf_idf" else (1,):
+            layer = tf.keras.layers.StringLookup(vocabulary=["a", "b"], mask_token="", output_mode=mode,
+                                                 num_oov_indices=unknown, **more)
+            found[f"{mode}_{unknown}"] = [layer(words if unknown else [["a", "b"]]), layer.vocabulary_size(),
+                                          [str(word) for word in layer.get_vocabulary()]]
+        layer = tf.keras.layers.StringLookup(mask_token="", output_mode=mode, max_tokens=4)
+        layer.adapt([["a", "b"], ["b", "c"], ["", "c"], ["c", "d"]])
+        found[f"{mode}_adapted"] = [layer([["c", "b", "a", ""]]), [str(word) for word in layer.get_vocabulary()]]
+    for mode in ("int", "one_hot", "multi_hot"):
+        numbers = tf.keras.layers.IntegerLookup(vocabulary=[3, 4], mask_token=0, output_mode=mode)
+        found[f"{mode}_integers"] = [numbers(tf.constant([3, 7, 0])), [int(word) for word in numbers.get_vocabulary()]]
+    return found
+
+
 def called(tf, some=None):
     return calls.results(tf, CALLS if some is None else some, updated=functools.partial(updated, tf), S=tf.SparseTensor)
 

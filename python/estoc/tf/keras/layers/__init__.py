@@ -787,7 +787,7 @@ class _Adapting(_NativeLayer):
 
 class StringLookup(_Adapting):
     """Words to ids, in the order of the vocabulary; unknown words first, and before them the mask token if there is
-    one."""
+    one. Other outputs than ids have no place for the mask token: it counts for nothing."""
 
     def __init__(self, max_tokens: int | None = None, num_oov_indices: int = 1, mask_token: str | None = None,
                  oov_token: str = "[UNK]", vocabulary: _Any = None, idf_weights: _Any = None, encoding: str = "utf-8",
@@ -812,7 +812,7 @@ class StringLookup(_Adapting):
             out = keep.options("est_string_lookup_options", vocabulary=keep.strings(words or []),
                                file=keep.string(vocabulary if isinstance(vocabulary, str) else None),
                                mask_token=keep.string(mask_token), num_oov_indices=_off(num_oov_indices),
-                               max_tokens=max_tokens or 0)
+                               max_tokens=max_tokens + self._drops_mask if max_tokens else 0)
             return _lib.est_layer_string_lookup(out, keep.string(self.name))
 
         super().__init__(make, **named)
@@ -823,11 +823,15 @@ class StringLookup(_Adapting):
             from ..._eager import unwrap
             self._set_idf(_np.asarray(unwrap(idf_weights), _np.float32))
 
+    #: Whether the mask token is the first of the results, and whether it is the first of ids but not of results.
+    _has_mask = property(lambda self: self.mask_token is not None and self.output_mode == "int")
+    _drops_mask = property(lambda self: self.mask_token is not None and self.output_mode != "int")
+
     def _set_idf(self, weights: _Any) -> None:
         """Weights of words; unknown ones have their mean."""
         own = len(self.get_vocabulary(False))
         if len(weights) == own:
-            unknown = self.num_oov_indices + (self.mask_token is not None)
+            unknown = self.num_oov_indices + self._has_mask
             weights = _np.concatenate([_np.full(unknown, weights.mean() if own else 0, _np.float32), weights])
         self.__dict__["_idf"] = weights
 
@@ -839,8 +843,11 @@ class StringLookup(_Adapting):
             return ids
         if "_encoding" not in self.__dict__:  # its size is known after adapt
             mode = "count" if self.output_mode == "tf_idf" else self.output_mode
-            self.__dict__["_encoding"] = CategoryEncoding(self.vocabulary_size(), mode, name=f"{self.name}_encoding")
+            self.__dict__["_encoding"] = CategoryEncoding(self.vocabulary_size() + self._drops_mask, mode,
+                                                            name=f"{self.name}_encoding")
         found = self.__dict__["_encoding"]._call_in(graph, (ids,), {}, training)
+        if self._drops_mask:
+            found = _Node.__getitem__(found, (Ellipsis, slice(1, None)))
         if self.output_mode == "tf_idf":
             if self._idf is None:
                 raise RuntimeError(f"{self.name} has no weights: call adapt, or give idf_weights")
@@ -877,7 +884,7 @@ class StringLookup(_Adapting):
                 for word in set(row.tolist()):
                     if word in places:
                         documents[places[word]] += 1
-        first = self.num_oov_indices + (self.mask_token is not None)
+        first = self.num_oov_indices + self._has_mask
         self._set_idf(_np.log(1 + rows / (1 + documents[first:])).astype(_np.float32))
 
     def _made_as(self) -> tuple:
@@ -886,7 +893,7 @@ class StringLookup(_Adapting):
         if not self.__dict__.get("_seen"):
             return args, named
         words = type(self).get_vocabulary(self)
-        named = {**named, "vocabulary": words[(self.mask_token is not None) + self.num_oov_indices:]}
+        named = {**named, "vocabulary": words[self._has_mask + self.num_oov_indices:]}
         return args, named if self._idf is None else {**named, "idf_weights": self._idf}
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
@@ -895,9 +902,9 @@ class StringLookup(_Adapting):
         for i in range(_lib.est_string_lookup_size(lookup)):
             word = _lib.est_string_lookup_word(lookup, i)
             found.append(bytes(_ffi.buffer(word.data, word.size)).decode() if word.size else "")
-        unknown = self.mask_token is not None
+        found, unknown = found[self._drops_mask:], self._has_mask
         found[unknown:unknown + self.num_oov_indices] = [self.oov_token] * self.num_oov_indices
-        return found if include_special_tokens else found[self.num_oov_indices + (self.mask_token is not None):]
+        return found if include_special_tokens else found[self.num_oov_indices + unknown:]
 
     def vocabulary_size(self) -> int:
         padded = self.pad_to_max_tokens and self.output_mode != "int"
