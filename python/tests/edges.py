@@ -362,12 +362,6 @@ def gradients_of_what_was_drawn(tf):
             want = sum(part * (i + 1) for i, part in enumerate(parts))
             found.setdefault(name, []).append([bool(np.allclose(gradient, want, atol=1e-4)), len(both) == 1 or not np.array_equal(
                 both[0], both[1])])
-    with tf.GradientTape() as outer:
-        with tf.GradientTape() as tape:
-            y = twice(x * x * x, training=True)
-            total = tf.reduce_sum(y)
-        first = tape.gradient(total, x)
-    found["second"] = [bool(np.array_equal(first, 3 * y)), bool(np.array_equal(outer.gradient(first, x), 6 * y))]
     return found
 
 
@@ -388,6 +382,26 @@ def lookups_with_a_mask(tf):
     for mode in ("int", "one_hot", "multi_hot"):
         numbers = tf.keras.layers.IntegerLookup(vocabulary=[3, 4], mask_token=0, output_mode=mode)
         found[f"{mode}_integers"] = [numbers(tf.constant([3, 7, 0])), [int(word) for word in numbers.get_vocabulary()]]
+    return found
+
+
+@program
+def steps_that_are_masked(tf):
+    """The outputs of steps that a mask leaves out."""
+    layers = tf.keras.layers
+    rows = layers.Embedding(5, 2, mask_zero=True, embeddings_initializer="ones")(np.array([[1, 2, 0, 0], [0, 1, 0, 2]]))
+    found = {}
+    for name in ("LSTM", "GRU", "SimpleRNN"):
+        for zero in (False, True):
+            for sequences in (False, True):
+                named = {"return_sequences": sequences, "kernel_initializer": "ones", "recurrent_initializer": "ones"}
+                kind = getattr(layers, name)
+                found[f"{name}_{zero}_{sequences}"] = kind(2, zero_output_for_mask=zero, return_state=True, **named)(rows)
+                found[f"{name}_{sequences}_both"] = [
+                    layers.Bidirectional(kind(2, **named))(rows), layers.Bidirectional(kind(2, **named), "sum")(rows),
+                    layers.Bidirectional(kind(2, **named), backward_layer=kind(2, go_backwards=True, **named))(rows)]
+    cell = layers.SimpleRNNCell(2, kernel_initializer="ones", recurrent_initializer="ones")
+    found["cell"] = layers.RNN(cell, return_sequences=True, zero_output_for_mask=True)(rows)
     return found
 
 

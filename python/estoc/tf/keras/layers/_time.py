@@ -374,12 +374,12 @@ class RNN(Layer):
 
     def __init__(self, cell: Any, return_sequences: bool = False, return_state: bool = False,
                  go_backwards: bool = False, stateful: bool = False, unroll: bool = False, time_major: bool = False,
-                 **named: Any):
+                 zero_output_for_mask: bool = False, **named: Any):
         refuse(time_major=time_major)
         super().__init__(**named)
         self.cell = StackedRNNCells(cell) if isinstance(cell, (list, tuple)) else cell
         self.return_sequences, self.return_state = return_sequences, return_state
-        self.go_backwards, self.unroll = go_backwards, unroll
+        self.go_backwards, self.unroll, self.zero_output_for_mask = go_backwards, unroll, zero_output_for_mask
         self.__dict__.update(stateful=bool(stateful), _kept_states=None)
 
     def __call__(self, inputs: Any, initial_state: Any = None, **named: Any) -> Any:
@@ -425,7 +425,8 @@ class RNN(Layer):
             else:
                 output, after = _step_of(self.cell, xs[t], states, training)
             if kept is not None:
-                last = iter(_structure.flatten(outputs[-1] if outputs else _structure.map_structure(ops.zeros_like, output)))
+                repeats = outputs and not self.zero_output_for_mask
+                last = iter(_structure.flatten(outputs[-1] if repeats else _structure.map_structure(ops.zeros_like, output)))
                 output = _structure.map_structure(lambda new: _where(kept[t], new, next(last)), output)
                 before = iter(_structure.flatten(states))
                 after = _structure.map_structure(lambda new: _where(kept[t], new, next(before)), after)
@@ -529,7 +530,7 @@ _CELLS = {"SimpleRNNCell": "simple_rnn_cell", "LSTMCell": "lstm_cell", "GRUCell"
 
 def _layer_of(cell_class: type, doc: str) -> type:
     """The layer that runs a cell; it takes the arguments of both."""
-    own = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "time_major")
+    own = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "time_major", "zero_output_for_mask")
     of_layer = ("name", "trainable", "dtype", "input_shape", "batch_input_shape", "input_dim", "batch_size")
 
     def __init__(self: Any, units: int, *args: Any, implementation: int = 2, **named: Any) -> None:
@@ -588,6 +589,8 @@ class Bidirectional(Layer):
             self.backward_layer = _again(layer, f"backward_{layer.name}", not layer.go_backwards)
         else:
             self.forward_layer, self.backward_layer = layer, backward_layer
+        if self.return_sequences:  # what is left out in both directions must not be the last output of one
+            self.forward_layer.zero_output_for_mask = self.backward_layer.zero_output_for_mask = True
 
     def call(self, inputs: Any, initial_state: Any = None, mask: Any = None, training: Any = None) -> Any:
         halves: list = [None, None]
