@@ -3,7 +3,9 @@
 in calls.py, and programs as in core.py. golden_edges.json has what TensorFlow 2.15 gave."""
 import functools
 import json
+import os
 import sys
+import tempfile
 
 import numpy as np
 
@@ -403,6 +405,24 @@ def steps_that_are_masked(tf):
     cell = layers.SimpleRNNCell(2, kernel_initializer="ones", recurrent_initializer="ones")
     found["cell"] = layers.RNN(cell, return_sequences=True, zero_output_for_mask=True)(rows)
     return found
+
+
+@program
+def printed(tf):
+    """As few digits as say what a number is, and no spaces in front of them."""
+    T = tf.constant
+    values = [T(0.1), T(1e-7), T([0.1, 1 / 3, 1e20]), T(1 / 3, tf.float64), T([0.1, 1 / 3], tf.float64), T([1, -2, 300]),
+              T([[1, -2], [3, 4]]), np.array([1.5, 2.0]), T(3.0), T([True, False]), T([np.nan, np.inf, -np.inf]), T(1e10),
+              T(16777216.0), [0.1, T(0.1)], tf.range(10), tf.fill([8, 8], 1.5), tf.reshape(tf.range(24), [2, 3, 4]), T("a"),
+              T(["a", "b"]), T([], tf.float32), T([1e-5, 1e5, 123456.7]), T([0.0, -1.0]), tf.range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "lines")
+        for value in values:
+            tf.print(value, output_stream="file://" + path)
+        tf.print(values[14], values[16], summarize=1, output_stream="file://" + path)
+        tf.print(values[14], summarize=-1, output_stream="file://" + path)
+        with open(path, encoding="utf-8") as file:
+            return file.read()
 
 
 def called(tf, some=None):
