@@ -282,7 +282,8 @@ static est_node join_losses(est_graph *graph, void *const *brought, int n)
     return est_replica_reduce_value(&reduction, losses);
 }
 
-/* Of a model all of whose layers are frozen only losses and metrics are computed, and no step is counted, as in Keras. */
+/* Of a model all of whose layers are frozen only losses and metrics are computed, and no step is counted, as Keras
+ * does. */
 static bool trains_variables(const builder *b)
 {
     return est_trainable_variables(b->graph).n > 0;

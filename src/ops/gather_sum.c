@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * EstGatherSum: row i is the sum of the rows indices[i] of variables and of rows i of other parts, as the linear part of
- * a model over many features has it. No row is stored apart. For devices that run by themselves; made only by
+ * EstGatherSum: row i is the sum of the rows indices[i] of variables and of rows i of other parts, as the linear part
+ * of a model over many features has it. No row is stored apart. For devices that run by themselves; made only by
  * runtime/fuse_joins.c, in private copies of a graph. */
 #include <string.h>
 

@@ -85,8 +85,8 @@ const est_op est_op_sigmoid_xent = {
 /* --- with the gradient towards the logits ------------------------------------------------------------------------- */
 
 /* EstSigmoidXentAndGrad: total = the sum of the losses, or their mean, and dlogits = (sigmoid(x) - z) dy, where dy is
- * the gradient of that. Logits may be the sum of two, as of a wide and of a deep model. Made only by runtime/fuse.c, for
- * devices that run by themselves. */
+ * the gradient of that. Logits may be the sum of two, as of a wide and of a deep model. Made only by runtime/fuse.c,
+ * for devices that run by themselves. */
 static est_status both_infer(est_infer *c)
 {
     EST_TRY(sigmoid_xent_infer(c));

@@ -4,8 +4,8 @@
  *
  * The order of a plan on a device puts every item as early as it can be (runtime/order.c). Some are needed much later:
  * the sorted ids of a batch by the updates, an update by nobody. Alike items of a wave, which the device runs as one,
- * stand aside if what runs meanwhile takes long enough to pay for it; what they alone are needed for goes the same way, in
- * the same lane. Times are guesses, by the bytes that are moved. */
+ * stand aside if what runs meanwhile takes long enough to pay for it; what they alone are needed for goes the same way,
+ * in the same lane. Times are guesses, by the bytes that are moved. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -172,8 +172,8 @@ static uint32_t waits_for(const aside_builder *b, int32_t k)
     return lanes;
 }
 
-/* The lane of alike steps: that of what they wait for, or else one in which nothing runs, or else the first. Whoever meets
- * a lane waits for all of it. */
+/* The lane of alike steps: that of what they wait for, or else one in which nothing runs, or else the first. Whoever
+ * meets a lane waits for all of it. */
 static int lane_for(uint32_t waits, uint32_t open)
 {
     if (waits != 0) return __builtin_ctz(waits);

@@ -171,7 +171,7 @@ TEST(each_of_a_wave_has_its_own_lane)
     end(&l);
 }
 
-/* What stood aside for the sizes of a batch is chosen anew for those of the next. */
+/* What stood aside for the sizes of a batch is chosen again for those of the next. */
 TEST(larger_batches_choose_again)
 {
     lane_test l = begin_with(build_product, 8);
