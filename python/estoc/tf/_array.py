@@ -57,6 +57,8 @@ def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
 
 def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Any:
     """A tensor of ones."""
+    if as_dtype(dtype).name == "string":
+        raise TypeError("no string is one: tf.fill makes a tensor full of a text")
     return _filled(shape, 1, dtype)
 
 

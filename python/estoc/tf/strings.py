@@ -102,6 +102,8 @@ def length(input: _Any, unit: str = "BYTE", name: str | None = None) -> _Any:  #
 
 def substr(input: _Any, pos: _Any, len: _Any, unit: str = "BYTE", name: str | None = None) -> _Any:  # noqa: A002
     """Parts of texts; a place below 0 counts from the end."""
+    if isinstance(input, _RaggedTensor):
+        return input.with_flat_values(substr(input.flat_values, pos, len, unit))
     if not any(isinstance(item, _Node) for item in (input, pos, len)):
         if _np.shape(_unwrap(pos)) != _np.shape(_unwrap(len)):
             raise _InvalidArgumentError(f"pos and len should have the same shape, got: {_np.shape(_unwrap(pos))} vs. "
