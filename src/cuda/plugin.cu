@@ -226,7 +226,6 @@ struct est_queue {
     bool            is_single; /* that is under way */
     est_sends      *sends;     /* nothing else is enqueued before they are flushed */
     est_status      status;    /* of what was recorded */
-    cudaGraphExec_t spare;     /* of a recording that was dropped: another one of the same nodes may have it */
 
     uint64_t    n_marks, n_counted; /* error->word.now, when all that is enqueued is done */
     cudaEvent_t marks[MARKS_MAX];
@@ -321,20 +320,11 @@ static int make_counters(est_queue *q)
     return error == 0 ? (int)cudaStreamSynchronize(q->stream) : error;
 }
 
-static void drop_spare(est_queue *q)
-{
-    if (q->spare == NULL) return;
-    (void)cudaStreamSynchronize(q->stream);
-    (void)cudaGraphExecDestroy(q->spare);
-    q->spare = NULL;
-}
-
 static void queue_close(est_queue *q)
 {
     if (q == NULL) return;
     (void)cudaSetDevice(q->device->number);
     if (q->stream != NULL) (void)cudaStreamSynchronize(q->stream);
-    drop_spare(q);
     for (int i = 0; i < MARKS_MAX; i++) {
         if (q->marks[i] != NULL) (void)cudaEventDestroy(q->marks[i]);
     }
@@ -515,26 +505,17 @@ static void recording_drop(est_recording *r)
 {
     if (r == NULL) return;
     if (r->graph != NULL) {
-        drop_spare(r->queue);
-        r->queue->spare = r->graph;
+        (void)cudaStreamSynchronize(r->queue->stream);
+        (void)cudaGraphExecDestroy(r->graph);
     }
     forget_calls(r->queue, r, INT64_MAX);
     free(r);
 }
 
-/* Where sizes differ from step to step, each has its recording, of the same nodes with other arguments: changing a graph
- * takes much less than making one. Launches that are under way keep what they had. */
+/* A graph for each recording: changed into that of other sizes (cudaGraphExecUpdate), one whose kernel ran in clusters
+ * left what a kernel without them writes as it was. */
 static est_status make_graph(est_queue *q, cudaGraph_t graph, cudaGraphExec_t *out)
 {
-    cudaGraphExecUpdateResultInfo info = {};
-
-    if (q->spare != NULL && cudaGraphExecUpdate(q->spare, graph, &info) == cudaSuccess) {
-        *out     = q->spare;
-        q->spare = NULL;
-        return EST_OK;
-    }
-    (void)cudaGetLastError();
-    drop_spare(q); /* it may have been changed in part */
     EST_TRY(check((int)cudaGraphInstantiate(out, graph, 0), "make a graph"));
     return check((int)cudaGraphUpload(*out, q->stream), "take a graph");
 }

@@ -289,14 +289,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     return cudaSuccess;
 }
 
-/* As on a GPU, graphs of as many nodes may change. */
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *)
-{
-    if (exec->work.size() != graph->work.size()) return cudaErrorUnknown;
-    *exec = *graph;
-    return cudaSuccess;
-}
-
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
 {
     for (const auto &work : graph->work) work();

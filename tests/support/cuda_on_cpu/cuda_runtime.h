@@ -156,10 +156,6 @@ typedef struct cuda_on_cpu_event  *cudaEvent_t;
 typedef struct cuda_on_cpu_graph  *cudaGraph_t, *cudaGraphExec_t;
 #define cudaStreamPerThread ((cudaStream_t)NULL)
 
-typedef struct cudaGraphExecUpdateResultInfo {
-    int result;
-} cudaGraphExecUpdateResultInfo;
-
 typedef enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 } cudaLaunchAttributeID;
 
 typedef struct cudaLaunchAttribute {
@@ -237,7 +233,6 @@ cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *out);
 cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
