@@ -221,11 +221,11 @@ struct est_queue {
     int             n_alone;   /* of those, that were launched by themselves */
     bool            uncounted; /* some were launched by themselves since the last mark */
 
-    est_recording  *recording; /* under way */
-    est_recording   single;    /* what runs as it comes, from `begin` to `end` */
-    bool            is_single; /* that is under way */
-    est_sends      *sends;     /* nothing else is enqueued before they are flushed */
-    est_status      status;    /* of what was recorded */
+    est_recording *recording; /* under way */
+    est_recording  single;    /* what runs as it comes, from `begin` to `end` */
+    bool           is_single; /* that is under way */
+    est_sends     *sends;     /* nothing else is enqueued before they are flushed */
+    est_status     status;    /* of what was recorded */
 
     uint64_t    n_marks, n_counted; /* error->word.now, when all that is enqueued is done */
     cudaEvent_t marks[MARKS_MAX];
