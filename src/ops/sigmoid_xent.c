@@ -85,17 +85,17 @@ const est_op est_op_sigmoid_xent = {
 /* --- with the gradient towards the logits ------------------------------------------------------------------------- */
 
 /* EstSigmoidXentAndGrad: total = the sum of the losses, or their mean, and dlogits = (sigmoid(x) - z) dy, where dy is
- * the gradient of that. Logits may be the sum of two, as of a wide and of a deep model. Made only by runtime/fuse.c,
- * for devices that run by themselves. */
+ * the gradient of that. Logits may be a sum, as of a wide and of a deep model. Made only by runtime/fuse.c, for devices
+ * that run by themselves; a GPU adds two. */
 static est_status both_infer(est_infer *c)
 {
     EST_TRY(sigmoid_xent_infer(c));
-    if (c->n_in > 4) return est_fail(EST_INVALID_ARGUMENT, "logits are the sum of two at most, got %d", c->n_in - 2);
-    if (c->n_in == 4 && est_infer_merge(&c->in[3], &c->out[0], &c->out[0]) != EST_OK) {
+    for (int k = 3; k < c->n_in; k++) {
         char a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
 
+        if (est_infer_merge(&c->in[k], &c->out[0], &c->out[0]) == EST_OK) continue;
         return est_fail(EST_INVALID_ARGUMENT, "logits %s and others to be added %s must have the same shape",
-                        est_shape_text(&c->in[0], a), est_shape_text(&c->in[3], b));
+                        est_shape_text(&c->in[0], a), est_shape_text(&c->in[k], b));
     }
     c->out[1] = c->out[0];
     c->out[2] = EST_SHAPE_SCALAR;
@@ -112,7 +112,10 @@ static est_status both_prepare(est_call *c)
     static void add_logits_##T(est_call *c)                                                                            \
     {                                                                                                                  \
         for (int64_t i = 0; i < c->out[1].count; i++) {                                                                \
-            ((T *)c->out[1].data)[i] = ((const T *)c->in[0]->data)[i] + ((const T *)c->in[3]->data)[i];                \
+            T sum = ((const T *)c->in[0]->data)[i];                                                                    \
+                                                                                                                       \
+            for (int k = 3; k < c->n_in; k++) sum += ((const T *)c->in[k]->data)[i];                                   \
+            ((T *)c->out[1].data)[i] = sum;                                                                            \
         }                                                                                                              \
     }                                                                                                                  \
     static void gradient_##T(est_call *c, double share)                                                                \
@@ -142,15 +145,22 @@ static est_status both_cpu(est_call *c)
     return EST_OK;
 }
 
+static bool both_cuda_accepts(const est_call *c)
+{
+    return c->n_in <= 4;
+}
+
 const est_op est_op_sigmoid_xent_and_grad = {
     .name      = "EstSigmoidXentAndGrad",
     .signature = "logits: T, labels: T, dy: T, more: N*T -> loss: T, dlogits: T, total: T; mean: bool; N: int = 0; "
                  "T: {float32, float64}",
     .infer     = both_infer,
     .cpu       = EST_KERNELS({ .run = both_cpu, .prepare = both_prepare }),
-    .cuda      = EST_KERNELS(
-             { .launch = EST_LAUNCH(sigmoid_xent_and_grad), .prepare = both_prepare, .scratch = est_loss_cuda_scratch }),
-    .planned = true,
+    .cuda      = EST_KERNELS({ .launch  = EST_LAUNCH(sigmoid_xent_and_grad),
+                               .prepare = both_prepare,
+                               .scratch = est_loss_cuda_scratch,
+                               .accepts = both_cuda_accepts }),
+    .planned   = true,
 };
 
 est_node est_sigmoid_xent(est_node logits, est_node labels)
