@@ -119,6 +119,7 @@ class Network:
             self._world.give_moved(self)
             return
         with self._world.alone():
+            self._ask_others()
             if self._version == self._world.version or self in self._world.trained:
                 return
             session = lib.est_network_session(self._c)
@@ -127,6 +128,16 @@ class Network:
             for variable, name in self._pairs() + self._slot_pairs():
                 check(lib.est_session_write(session, name, to_tensor(self._world.read(variable._bytes), copy=False)))
             self._version = self._world.version
+
+    def _ask_others(self) -> None:
+        """Gives the world what other networks have learned of variables that are here, too: models share layers."""
+        others = [network for network in self._world.trained if network is not self and not network.has_cluster]
+        if not others:
+            return
+        mine = {id(variable) for variable, _ in self._pairs() + self._slot_pairs()}
+        for network in others:
+            if any(id(variable) in mine for variable, _ in network._pairs() + network._slot_pairs()):
+                network.give_back_if_free()
 
     def give_back_if_free(self) -> None:
         """Gives back unless another thread uses the model, and does so at its end."""
