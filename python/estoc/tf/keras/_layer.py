@@ -287,6 +287,13 @@ def _leaves_of(parts: list) -> Iterator[Any]:
             yield part
 
 
+@functools.lru_cache(maxsize=None)
+def _calls_library(kind: type) -> bool:
+    """Whether a class of the program overrides `call` of a layer of the library: it is called as one written in Python."""
+    owner = next(item for item in kind.__mro__ if "call" in item.__dict__)
+    return not owner.__module__.startswith("estoc.") and kind._call_in is not Layer._call_in
+
+
 _changes = [0]  # of layers that may have been called
 _reads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # class -> names
 
@@ -569,6 +576,8 @@ class Layer(Recorded, Named):
     def _collect(self, graph: Graph) -> list[Variable]:
         """The variables in a graph: own ones, then those of layers within."""
         found = [item for item in self._own_weights] + list(self._in_graphs.get(graph, ()))
+        if _calls_library(type(self)):  # whose build begins with that of the library
+            found = found[len(self._own_weights):] + list(self._own_weights)
         for layer in self._layers:
             found += layer._collect(graph)
         return list({id(item): item for item in found}.values())
@@ -765,7 +774,16 @@ class Layer(Recorded, Named):
             self.__dict__["_built_for"] = tuple(input_shape)
 
     def call(self, inputs: Any, *args: Any, **named: Any) -> Any:
-        return inputs
+        """What subclasses override; of a layer of the library its nodes, for super().call."""
+        if type(self)._call_in is Layer._call_in:
+            return inputs
+        node = next((leaf for leaf in _structure.flatten(inputs) if isinstance(leaf, Node)), None)
+        graph = node.graph if node is not None else default_graph()
+        args, named = _structure.map_structure(lambda leaf: _as_input(leaf, graph), ((inputs, *args), named))
+        args, named = self._bound(args, named)
+        training = named.get("training")
+        training = training_phase(training) if training is not None else _context.__dict__.get("training")
+        return self._call_in(graph, args, named, bool(training))
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if args and isinstance(args[0], _VIEWS):
@@ -823,7 +841,9 @@ class Layer(Recorded, Named):
         node = next((leaf for leaf in _structure.flatten((args, named)) if isinstance(leaf, Node)), None)
         graph = node.graph if node is not None else default_graph()
         args, named = _structure.map_structure(lambda leaf: _as_input(leaf, graph), (args, named))
-        args, named = self._bound(*self._training_by_name(args, named))
+        args, named = self._training_by_name(args, named)
+        is_own = _calls_library(type(self))
+        args, named = (args, named) if is_own else self._bound(args, named)
         training = named.get("training")
         training = training_phase(training) if training is not None else _context.__dict__.get("training")
         if training is None:
@@ -835,7 +855,7 @@ class Layer(Recorded, Named):
             if outermost:
                 for layer in [self] + self._flat_layers():
                     layer._losses.pop(graph, None)
-            result = self._call_in(graph, args, named, bool(training))
+            result = (self._build_and_call if is_own else self._call_in)(graph, args, named, bool(training))
             if self.activity_regularizer is not None:
                 self._regularize(result)
         graph.check()
@@ -863,9 +883,13 @@ class Layer(Recorded, Named):
 
     def _training_by_name(self, args: tuple, named: dict) -> tuple:
         """The arguments of a call, of which the positional ones end before `training`."""
-        names = list(inspect.signature(self.call).parameters) if len(args) > 1 and not isinstance(self, NativeLayer) else []
+        names = list(inspect.signature(self.call).parameters) if len(args) > 1 and not self._has_no_signature() else []
         place = names.index("training") if "training" in names else len(args)
         return args[:place], {**named, **dict(zip(names[place:], args[place:]))}
+
+    def _has_no_signature(self) -> bool:
+        """Whether `call` says nothing about the arguments."""
+        return isinstance(self, NativeLayer) and not _calls_library(type(self))
 
     def _bound(self, args: tuple, named: dict) -> tuple:
         """The arguments of a call; of layers of the library all but the inputs by name."""
@@ -911,7 +935,7 @@ class Layer(Recorded, Named):
         if all(mask is None for mask in _structure.flatten(found)):
             return None
         if named.get("mask") is None:
-            if "mask" in inspect.signature(self.call).parameters and not isinstance(self, NativeLayer):
+            if "mask" in inspect.signature(self.call).parameters and not self._has_no_signature():
                 named["mask"] = found
             elif not self._ignores_masks:
                 raise NotImplementedError(f"{self.name}: the mask of its input (mask_zero, Masking) is not applied yet "
@@ -930,10 +954,12 @@ class Layer(Recorded, Named):
                 graph.masks[_place(node)] = one
 
     def _build_and_call(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
-        if not self.built and args:
-            self.build(_structure.map_structure(
-                lambda node: Shape(node.shape) if isinstance(node, Node) and node.shape is not None else None, args[0])
-                if not isinstance(args[0], Node) else args[0].shape)
+        of_library = _calls_library(type(self))
+        if not self.built and args and not (of_library and type(self).build.__module__.startswith("estoc.")):
+            with self._within(graph) if of_library and not self._scoped else contextlib.nullcontext():
+                self.build(_structure.map_structure(
+                    lambda node: Shape(node.shape) if isinstance(node, Node) and node.shape is not None else None, args[0])
+                    if not isinstance(args[0], Node) else args[0].shape)
             self.__dict__["built"] = True
         parameters = inspect.signature(self.call).parameters
         if "training" in parameters and named.get("training") is None:
@@ -1215,7 +1241,7 @@ class NativeLayer(Layer):
         super()._ensure_built()
 
     def build(self, input_shape: Any) -> None:
-        if not self.built:
+        if not self.built and default_graph() is None:  # else the call that is under way makes the variables
             build_in(self, self._world_now(), [(float32, tuple(input_shape))])
 
     def _costs(self, graph: Graph) -> list:
