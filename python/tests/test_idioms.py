@@ -583,3 +583,14 @@ def test_what_is_printed(value, text, tmp_path):
     path = tmp_path / "printed"
     tf.print(value(), output_stream=f"file://{path}")
     assert path.read_text(encoding="utf-8") == text + "\n"
+
+
+def test_a_range_is_saved_and_loaded(tmp_path):
+    numbers = tf.data.Dataset.range(4)
+    for i, (dataset, found) in enumerate([(numbers, [0, 1, 2, 3]), (numbers.batch(2), [[0, 1], [2, 3]]),
+                                          (numbers.take(1).concatenate(numbers.take(2)), [0, 0, 1])]):
+        dataset.save(tmp_path / str(i))
+        assert [value.numpy().tolist() for value in tf.data.Dataset.load(tmp_path / str(i))] == found
+    ragged = numbers.map(lambda n: tf.fill([n], n)).ragged_batch(2)
+    ragged.save(tmp_path / "ragged")
+    assert [rows.to_list() for rows in tf.data.Dataset.load(tmp_path / "ragged")] == [[[], [1]], [[2, 2], [3, 3, 3]]]

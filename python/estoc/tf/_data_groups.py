@@ -194,15 +194,18 @@ def _spec_of(described: Any) -> Any:
 def save(dataset: Any, path: Any) -> None:
     """Writes the elements below a directory, and what they look like."""
     folder = os.fspath(path)
+    new = dict(zip(dataset._names, _nest.names(dataset.structure)))
+    plain = type(dataset)(lambda stage: _data._renamed(dataset._chain(stage), new, dataset._specs()), dataset.structure,
+                          (dataset,))  # load knows the structure, not the names that a range has for its components
     os.makedirs(folder, exist_ok=True)
     file = os.path.join(folder, "elements")
     if os.path.exists(file):
         os.remove(file)
-    for _ in _data.DatasetIterator(dataset.cache(file)):
+    for _ in _data.DatasetIterator(plain.cache(file)):
         pass
     with open(os.path.join(folder, "spec.json"), "w", encoding="utf-8") as out:
-        json.dump({"spec": _described(_data.Dataset.element_spec.fget(dataset)), "raggeds": sorted(dataset._raggeds),
-                   "rows": sorted(dataset._rows)}, out)
+        json.dump({"spec": _described(_data.Dataset.element_spec.fget(dataset)), "raggeds": sorted(new[name] for name in dataset._raggeds),
+                   "rows": sorted(new[name] for name in dataset._rows)}, out)
 
 
 def load(path: Any, of_rows: Callable) -> Any:
