@@ -729,3 +729,17 @@ def test_what_savers_and_estimators_lack_has_a_way_round(tmp_path):
     model = tf.estimator.BaselineRegressor(str(tmp_path))
     with pytest.raises(AttributeError, match="experimental_export_all_saved_models.*Instead: export_saved_model"):
         model.experimental_export_all_saved_models("x", {})
+
+
+def test_averages_after_a_training_step_begin_without_its_inputs():
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 2])
+        w = v1.get_variable("w", [2, 1], initializer=v1.ones_initializer())
+        train = v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.matmul(x, w) ** 2))
+        average = v1.train.ExponentialMovingAverage(0.9)
+        with tf.control_dependencies([train]):
+            step = average.apply(v1.trainable_variables())
+        session.run(v1.global_variables_initializer())  # x is not fed
+        session.run(step, {x: [[1, 2]]})
+        assert session.run(average.average(w)).ravel() == pytest.approx([0.94, 0.88])
+        assert session.run(w).ravel() == pytest.approx([0.4, -0.2])

@@ -163,8 +163,9 @@ class ExponentialMovingAverage:
 
 
 def _initial_of(variable: _Any) -> _Any:
-    """Begins with the initial value of the variable."""
-    node = variable.initialized_value() if isinstance(variable, _graph.Variable) else variable.value()
+    """Begins with the initial value of the variable, which needs nothing that apply() is made after."""
+    with variable.graph.after(None):
+        node = variable.initialized_value() if isinstance(variable, _graph.Variable) else variable.value()
     return lambda shape, dtype=None: node
 
 
