@@ -127,6 +127,45 @@ def metrics_within(tf):
     return [losses, mean.result(), dense.get_weights()]
 
 
+@case
+def penalties_of_gradients(tf):
+    """A persistent tape sees its own gradients within its block."""
+    v, x = tf.Variable(2.0), tf.Variable([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        y = v * v
+        first = tape.gradient(y, v)
+        loss = y + first * first
+        whole = tape.jacobian(x * x * x, x)
+    cube = tf.reduce_sum(x ** 3)
+    with tf.GradientTape(persistent=True) as again:
+        cube = tf.reduce_sum(x ** 3)
+        slope = again.gradient(cube, x)
+    return [tape.gradient(loss, v), tape.gradient(whole, x), again.gradient(slope, x)]
+
+
+@case
+def watched_late(tf):
+    x, c = tf.constant(3.0), tf.constant(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+        k = c * 2.0
+        tape.watch(x)
+        z = y * x * k
+    return [tape.gradient(z, x), tape.gradient(z, y), tape.gradient(z, c), tape.gradient(z, k)]
+
+
+@case
+def writes_of_others(tf):
+    """Variables that a call has not read may be written between nested tapes."""
+    v, c = tf.Variable(3.0), tf.Variable(0.0)
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            y = v ** 3
+            c.assign_add(1.0)
+        slope = inner.gradient(y, v)
+    return [slope, outer.gradient(slope, v), c]
+
+
 if __name__ == "__main__":
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import tensorflow

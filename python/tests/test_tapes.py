@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import resource
+import threading
 
 import numpy as np
 import pytest
@@ -89,6 +90,51 @@ def test_what_draws_goes_on_as_without_a_tape():
     assert (numbers(False) == numbers(True)).all()
 
 
+def test_arrays_may_change_after_a_call():
+    """TensorFlow copies some arrays and shares others; here a tape has copies."""
+    v, x = tf.Variable([1.0, 1.0]), np.array([1.0, 2.0], np.float32)
+    dense, dropout = tf.keras.layers.Dense(1, kernel_initializer="ones"), tf.keras.layers.Dropout(0.5)
+    dense(x[None])
+    with tf.GradientTape(persistent=True) as tape:
+        y, z, w = v * x, dense(x[None]), tf.function(lambda x: tf.reduce_sum(v * x * x))(x)
+        kept = dropout(x[None] * v, training=True)
+        x[:] = 100.0
+    assert tape.gradient(y, v).numpy().tolist() == [1.0, 2.0]
+    assert tape.gradient(z, dense.kernel).numpy().tolist() == [[1.0], [2.0]]
+    assert tape.gradient(w, v).numpy().tolist() == [1.0, 4.0]
+    assert (tape.gradient(kept, v).numpy() == kept.numpy()[0]).all()
+
+
+def test_threads_have_masks_of_their_own():
+    """What another thread draws meanwhile is not taken for a call's own numbers."""
+    wrong = []
+
+    def work():
+        layer, x = tf.keras.layers.Dropout(0.5), tf.Variable(tf.ones([64]))
+        for _ in range(100):
+            with tf.GradientTape() as tape:
+                y = layer(x, training=True)
+            wrong.extend([1] if (tape.gradient(y, x).numpy() != y.numpy()).any() else [])
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_tape_that_is_kept_has_one_copy():
+    """However often a variable is written, what the tape's calls have read is kept once."""
+    x = tf.Variable(tf.ones([10]))
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+    for _ in range(5):
+        x.assign(x + 1.0)
+    assert len(tape._before) == 1
+    assert tape.gradient(y, x).numpy().tolist() == [2.0] * 10
+
+
 def test_second_derivatives_of_what_was_drawn_are_refused():
     layer, x = tf.keras.layers.Dropout(0.5), tf.Variable(tf.ones([8]))
     with tf.GradientTape():
@@ -127,3 +173,17 @@ def test_a_tape_that_is_gone_keeps_nothing():
     tape.gradient(y, x)
     del tape
     assert not recorders
+
+
+def test_captured_tensors_are_refused():
+    x = tf.constant(2.0)
+
+    @tf.function
+    def slope():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        return tape.gradient(y, x)
+
+    with pytest.raises(NotImplementedError, match="as an argument"):
+        slope()

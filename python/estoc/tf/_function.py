@@ -205,9 +205,13 @@ class ConcreteFunction:
         """run, which tapes note down as a call of a function; `given` are the leaves as the program had them."""
         from ._tape import TracedCall
         self._prepare()
-        values, time = self.values(leaves), writes[0]
-        own = TracedCall(self, given or leaves, values) if tapes and self._repeats_otherwise else None
-        result = self._run(values)
+        values, time, own = self.values(leaves), writes[0], None
+        if tapes and self._repeats_otherwise:
+            with self.world.alone():  # no other run draws in between
+                own = TracedCall(self, given or leaves, values)
+                result = self._run(values)
+        else:
+            result = self._run(values)
         for tape in tapes:
             tape.record(function, positional, named, False, result, own, time)
         return result

@@ -81,7 +81,7 @@ class Record:
 
     def __init__(self, function: Callable, positional: tuple, named: dict, over_values: bool, results: Any, time: int,
                  own: Any):
-        self.function, self.positional, self.named = function, positional, named
+        self.function, self.positional, self.named = function, _kept(positional), _kept(named)
         self.over_values = over_values  # an operation: it reads the variables among its arguments, and no others
         self.results = _structure.flatten(results)
         self.time = time  # how often variables had been written
@@ -90,6 +90,14 @@ class Record:
     def tensors(self) -> list[tuple[int, Tensor]]:
         """The results that are tensors, with their places."""
         return [(k, leaf) for k, leaf in enumerate(self.results) if isinstance(leaf, Tensor)]
+
+
+def _kept(arguments: Any) -> Any:
+    """Arguments with arrays of the program copied, which may change."""
+    values = arguments.values() if isinstance(arguments, dict) else arguments
+    if not any(isinstance(value, (np.ndarray, list, tuple, dict)) for value in values):
+        return arguments
+    return _structure.map_structure(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, arguments)
 
 
 class GradientTape:
@@ -103,23 +111,30 @@ class GradientTape:
         self._seen: list = []  # variables of records that are gone
         self._before: dict[int, dict] = {}  # by number of the write, the values that it replaced: (world, name) -> array
         self._used = False
+        self._again = persistent  # whether its own gradients are noted down: of one that is asked once nobody can ask
         self._traced = False
+        self._open = False
+        self._known: set[int] = set()  # of tensors that are watched, or results of what was recorded: their ids
 
     def __enter__(self) -> "GradientTape":
         self._traced = default_graph() is not None
         if not self._traced:
             tapes().append(self)
             recorders.add(self)
+            self._open = True
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        self._open = False
         if not self._traced and self in tapes():
             tapes().remove(self)
             if not self._records:
                 recorders.discard(self)
 
     def watch(self, tensor: Any) -> None:
-        self._watched += _structure.flatten(tensor)
+        leaves = _structure.flatten(tensor)
+        self._watched += leaves
+        self._known.update(map(id, leaves))
 
     def watched_variables(self) -> tuple:
         """The variables that recorded calls were given, or that belong to the layers and modules called."""
@@ -132,21 +147,33 @@ class GradientTape:
 
     def reset(self) -> None:
         self._records, self._watched, self._seen = [], [], []
+        self._known.clear()
         self._before.clear()
 
     def record(self, function: Callable, positional: tuple, named: dict, over_values: bool, results: Any,
                own: Any = None, time: int | None = None) -> None:
-        self._records.append(Record(function, positional, named, over_values, results,
-                                    writes[0] if time is None else time, own))
+        """Notes a call down; not an operation over what is neither watched nor follows from it."""
+        if over_values and not any(self.knows(leaf) or isinstance(leaf, Variable) and self._is_watched(leaf)
+                                   for leaf in _structure.flatten((positional, named))):
+            return
+        record = Record(function, positional, named, over_values, results, writes[0] if time is None else time, own)
+        self._records.append(record)
+        self._known.update(id(leaf) for _, leaf in record.tensors())
 
     def knows(self, value: Any) -> bool:
         """Whether the value is watched, or the result of a call that was recorded."""
-        return any(value is leaf for leaf in self._watched) or any(
-            value is leaf for record in self._records for leaf in record.results)
+        return id(value) in self._known
 
     def keep(self, time: int, values: dict | None) -> None:
-        """The values that a write is about to replace; None for those that are not known."""
-        self._before[time] = values
+        """The values that a write is about to replace; None for those that are not known. When nothing more is recorded
+        the first of several writes counts."""
+        if not self._open and values is not None:
+            since = [kept for at, kept in self._before.items() if not self._records or at >= self._records[-1].time]
+            if None in since:
+                return
+            values = {key: value for key, value in values.items() if not any(key in kept for kept in since)}
+        if values is None or values:
+            self._before[time] = values
 
     def _is_watched(self, source: Any) -> bool:
         if any(source is item for item in self._watched):
@@ -179,6 +206,7 @@ class GradientTape:
     def _forget(self) -> None:
         self._seen = list(self.watched_variables())
         self._records = []
+        self._known = set(map(id, self._watched))
         self._before.clear()
         if self not in tapes():
             recorders.discard(self)
@@ -195,6 +223,9 @@ class GradientTape:
                 for i, target in enumerate(targets) if isinstance(target, Node)]
         if not ends:
             return [None] * len(sources)
+        if any(type(source) is Tensor and self._is_watched(source) for source in sources):
+            raise NotImplementedError("a gradient in a function towards a tensor from outside, which is a constant there: "
+                                      "give it to the function as an argument")
         known = [source for source in sources if isinstance(source, Node) or self._is_watched(source)]
         wanted = [source for source in known if isinstance(source, (Node, Variable))]
         for source in wanted:
@@ -229,22 +260,21 @@ class GradientTape:
     def _writes_between(self, part: "_Part", record: Record) -> bool:
         """Whether a call may have read what was written since the calls of a part."""
         since = [values for time, values in self._before.items() if part.time <= time < record.time]
-        if not since or not record.over_values:
-            return any(values is None or values for values in since)
-        read = [(leaf._world, leaf._bytes) for leaf in _structure.flatten((record.positional, record.named))
-                if isinstance(leaf, Variable)]
-        return any(values is None or key in values for values in since for key in read)
+        read = _read_by([record]) if since else set()
+        return any(values is None or (values if read is None else read & values.keys()) for values in since)
 
     @contextlib.contextmanager
-    def _as_of(self, time: int) -> Iterator[bool]:
-        """Variables have the values that they had at a time; whether these are others."""
+    def _as_of(self, part: "_Part") -> Iterator[bool]:
+        """The variables that a part reads have the values that they had then; whether these are others."""
         old: dict = {}
-        for at in sorted(at for at in self._before if at >= time):
+        read = _read_by(part.records)
+        for at in sorted(at for at in self._before if at >= part.time):
             if self._before[at] is None:
                 raise FailedPreconditionError("a GradientTape has recorded calls of variables that other tasks or "
                                               "functions have written since; call gradient() before that")
             for key, value in self._before[at].items():
-                old.setdefault(key, value)
+                if read is None or key in read:
+                    old.setdefault(key, value)
         if not old:
             yield False
             return
@@ -302,8 +332,8 @@ class GradientTape:
             step = _steps[key] = _Step(part.records, targets, wanted, places, made, given)
             if len(_steps) > _STEPS_MAX:
                 _steps.pop(next(iter(_steps)))
-        others = [tape for tape in tapes() if tape is not self]
-        with self._as_of(part.time) as changed:
+        others = [tape for tape in tapes() if tape is not self or self._again]
+        with self._as_of(part) as changed:
             if changed and others:
                 raise NotImplementedError(_NO_SECOND.format("variables that were written in between"))
             results = step([as_array(unwrap(leaf)) for leaf in leaves], weights)
@@ -327,7 +357,7 @@ class GradientTape:
             if part.own is not None:
                 results = part.records[0].results
                 if any(leaf in flow for leaf in results):
-                    with self._as_of(part.time):
+                    with self._as_of(part):
                         found = part.own.back([flow[leaf] for leaf in results], results, asked)
                     for leaf, gradient in found:
                         flow.add(leaf, gradient)
@@ -369,8 +399,8 @@ class GradientTape:
         self._used = True
         if not persistent:
             self._forget()
-        stacked = [None if column[0] is None else Tensor(np.stack([item._value for item in column]).reshape(
-            value.shape + tuple(source.shape))) for source, column in zip(leaves, zip(*rows))]
+        stacked = [None if column[0] is None else _stacked(list(column), value.shape + tuple(source.shape))
+                   for source, column in zip(leaves, zip(*rows))]
         return _structure.pack_as(sources, stacked)
 
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE,
@@ -394,6 +424,15 @@ class GradientTape:
         finally:
             if recording:
                 tapes().append(self)
+
+
+def _stacked(rows: list, shape: tuple) -> Any:
+    """Tensors with values in one of another shape, which tapes know."""
+    from .. import ops
+    from ._eager import eager
+    if not tapes():
+        return Tensor(np.stack([row._value for row in rows]).reshape(shape))
+    return eager(ops.reshape)(eager(ops.stack)(rows), shape)
 
 
 def dense(gradient: Any) -> Any:
@@ -448,7 +487,7 @@ class TracedCall:
     are of the same operations, in a run that draws the same numbers."""
 
     def __init__(self, concrete: ConcreteFunction, leaves: list, values: list):
-        self._concrete, self._leaves, self._values = concrete, leaves, values
+        self._concrete, self._leaves, self._values = concrete, leaves, [value.copy() for value in values]
         self._run = lib.est_session_run_count(concrete.world.session())
 
     def back(self, given: list, results: list, asked: list) -> list:
@@ -506,6 +545,14 @@ def _is_constant(record: Record) -> bool:
     """Whether an operation was given no tensor: its results are values, also those that it has drawn."""
     return record.over_values and not any(isinstance(leaf, (Tensor, np.ndarray, Variable)) for leaf in
                                           _structure.flatten((record.positional, record.named)))
+
+
+def _read_by(records: list[Record]) -> set | None:
+    """The variables that calls have read; None: it is not known."""
+    if not all(record.over_values for record in records):
+        return None
+    return {(leaf._world, leaf._bytes) for record in records
+            for leaf in _structure.flatten((record.positional, record.named)) if isinstance(leaf, Variable)}
 
 
 class _Made:
