@@ -212,6 +212,9 @@ class GradientTape:
             recorders.discard(self)
 
     def _in_graph(self, targets: list, sources: list, given: list | None) -> list:
+        if any(type(source) is Tensor and self._is_watched(source) for source in sources):
+            raise NotImplementedError("a gradient in a function towards a tensor from outside, which is a constant there: "
+                                      "give it to the function as an argument")
         graph = default_graph()
         targets = [unwrap(target) for target in targets]
         for target in targets:
@@ -223,9 +226,6 @@ class GradientTape:
                 for i, target in enumerate(targets) if isinstance(target, Node)]
         if not ends:
             return [None] * len(sources)
-        if any(type(source) is Tensor and self._is_watched(source) for source in sources):
-            raise NotImplementedError("a gradient in a function towards a tensor from outside, which is a constant there: "
-                                      "give it to the function as an argument")
         known = [source for source in sources if isinstance(source, Node) or self._is_watched(source)]
         wanted = [source for source in known if isinstance(source, (Node, Variable))]
         for source in wanted:
