@@ -69,13 +69,27 @@ static bool writes_variable(const est_node_def *def, const est_graph *from)
            est_graph_node(from, def->in[0].node)->dtype[def->in[0].output] == EST_RESOURCE;
 }
 
+/* An operation without a seed has another number in every call, or two calls would draw the same. Seeds of the program
+ * stay, and calls draw alike, as in TensorFlow. */
+static void draw_seeds(const calling *c, const est_node_def *def, est_attr *attr)
+{
+    if (!def->op->random || est_node_attr(def, "seed") == NULL || est_node_int(def, "seed") != 0) return;
+    for (int32_t i = 0; i < def->n_attr; i++) {
+        if (strcmp(attr[i].name, "seed") == 0) attr[i].i = est_seed_of_graph(c->to, 0);
+        if (strcmp(attr[i].name, "seed2") == 0) attr[i].i = (int64_t)est_seed_or_next(c->to, 0);
+    }
+}
+
 static est_status move_node(calling *c, const est_node_def *def)
 {
-    est_node *in = est_arena_alloc(c->arena, sizeof *in * (size_t)(def->n_in + 1)), node;
+    est_node *in   = est_arena_alloc(c->arena, sizeof *in * (size_t)(def->n_in + 1)), node;
+    est_attr *attr = est_arena_alloc(c->arena, sizeof *attr * (size_t)(def->n_attr + 1));
 
-    if (in == NULL) return est_no_memory();
+    if (in == NULL || attr == NULL) return est_no_memory();
+    memcpy(attr, def->attr, sizeof *attr * (size_t)def->n_attr);
+    draw_seeds(c, def, attr);
     for (int32_t i = 0; i < def->n_in; i++) in[i] = c->moved[def->in[i].node][def->in[i].output];
-    node = est_build(c->to, def->op, (est_nodes){ in, def->n_in }, (est_attrs){ def->attr, def->n_attr });
+    node = est_build(c->to, def->op, (est_nodes){ in, def->n_in }, (est_attrs){ attr, def->n_attr });
     EST_TRY(est_graph_status(c->to));
     for (int32_t i = 0; i < def->n_control; i++) {
         if (c->moved[def->control[i]] != NULL) (void)est_after(node, c->moved[def->control[i]][0]);

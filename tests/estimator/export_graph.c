@@ -159,6 +159,52 @@ TEST(signatures_are_called_over_variables_of_another_graph)
     est_saved_model_free(model);
 }
 
+/* Two signatures of numbers drawn at random: one operation has a seed of its own, the other has none. */
+static void write_draws(const char *path)
+{
+    nn_test  t     = nn_begin(0);
+    est_node one   = est_placeholder(t.graph, "one", EST_F32, EST_SHAPE(4));
+    est_node two   = est_placeholder(t.graph, "two", EST_F32, EST_SHAPE(4));
+    est_node shape = est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 4 });
+    est_node drawn = est_dropout(est_add(one, est_random_uniform(shape, EST_F32, 0)), 0.5, 0);
+    est_node fixed = est_add(two, est_random_uniform(shape, EST_F32, 7));
+
+    nn_ready(&t);
+    assert_ok(est_export_graph(
+        t.session,
+        EST_GRAPH_SIGNATURES({ "drawn", EST_NAMED_NODES({ "x", one }), EST_NAMED_NODES({ "y", drawn }) },
+                             { "fixed", EST_NAMED_NODES({ "x", two }), EST_NAMED_NODES({ "y", fixed }) }),
+        path));
+    nn_end(&t);
+}
+
+/* Whether two calls of a signature in one graph give the same numbers. */
+static bool calls_draw_alike(const est_saved_model *model, const char *signature)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = nn_const(t.graph, EST_SHAPE(4), NN_VALUES(0, 0, 0, 0)), y[2];
+    double   apart;
+
+    for (int i = 0; i < 2; i++) {
+        assert_ok(est_saved_model_call(model, signature, t.graph, EST_NODES(x), (est_named_nodes){ 0 }, &y[i], NULL));
+    }
+    nn_ready(&t);
+    apart = nn_scalar(&t, est_sum(est_abs(est_sub(y[0], y[1]))));
+    nn_end(&t);
+    return apart == 0;
+}
+
+TEST(calls_draw_numbers_of_their_own)
+{
+    est_saved_model *model = NULL;
+
+    write_draws(at("draws"));
+    assert_ok(est_saved_model_load(at("draws"), NULL, &model));
+    assert_false(calls_draw_alike(model, "drawn"));
+    assert_true(calls_draw_alike(model, "fixed")); /* as in TensorFlow */
+    est_saved_model_free(model);
+}
+
 static void refused(est_session *session, est_graph_signatures signatures, const char *text)
 {
     assert_int_equal(est_export_graph(session, signatures, at("no")), EST_INVALID_ARGUMENT);
