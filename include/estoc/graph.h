@@ -176,7 +176,7 @@ EST_API void est_gradients(est_node y, est_nodes wrt, est_gradient *out);
 EST_API void est_gradients_from(est_nodes y, est_nodes dy, est_nodes wrt, est_gradient *out);
 
 /* Builds gradients in place of those that est_gradients finds: dy are those towards each y, zeros where there is none;
- * dx[i], zeroed before, is set for every x that has one. */
+ * dx[i], zeroed before, is set for every x that has one: of the graph, and of the dtype and shape of x[i]. */
 typedef est_status (*est_gradient_fn)(est_nodes dy, est_gradient *dx, void *user);
 
 /* Puts nodes with the values of y in out[y.n], whose gradients towards x are what `fn` builds, whatever led from x to y

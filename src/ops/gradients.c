@@ -12,6 +12,7 @@
 
 #include "base/argument.h"
 #include "ops/ops.h"
+#include "tensor/shape.h"
 
 /* Contributions to one output of one node, as a list in the arena. */
 typedef struct flow {
@@ -157,6 +158,52 @@ static void step_back(walk *w, int32_t id)
     }
 }
 
+/* Whether values could be the gradient of x, or rows of it where there are indices. */
+static bool fits(const est_gradient *g, est_shape x)
+{
+    const est_shape *values = est_node_shape(g->values);
+
+    if (g->indices.graph != NULL) {
+        if (x.rank == 0 || values->rank == 0) return false;
+        x.dim[0] = -1;
+    }
+    return est_shape_compatible(&x, values);
+}
+
+static bool is_of(const est_graph *g, est_node node)
+{
+    return node.graph == g && est_def(node) != NULL;
+}
+
+/* What a function of the program gave for x[i]. The handle of a variable has the variable's shape. */
+static est_status check_own(const est_gradient *g, est_node x, int i)
+{
+    bool      rows = g->indices.graph != NULL;
+    est_dtype want = est_node_dtype(x) == EST_RESOURCE ? est_variable_dtype(x) : est_node_dtype(x);
+    char      a[EST_SHAPE_TEXT_MAX], b[EST_SHAPE_TEXT_MAX];
+
+    if (!is_of(x.graph, g->values) || (rows && !is_of(x.graph, g->indices))) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_custom_gradient: the gradient for x[%d] ('%s') is not a node of the graph", i,
+                        est_node_name(x));
+    }
+    if (est_node_dtype(g->values) != want) {
+        return est_fail(EST_INVALID_ARGUMENT, "est_custom_gradient: the gradient for x[%d] ('%s'), %s, is %s", i,
+                        est_node_name(x), est_dtype_name(want), est_dtype_name(est_node_dtype(g->values)));
+    }
+    if (rows && est_node_dtype(g->indices) != EST_I32 && est_node_dtype(g->indices) != EST_I64) {
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "est_custom_gradient: the rows of the gradient for x[%d] ('%s') are numbered by %s", i,
+                        est_node_name(x), est_dtype_name(est_node_dtype(g->indices)));
+    }
+    if (!fits(g, *est_node_shape(x))) {
+        return est_fail(
+            EST_INVALID_ARGUMENT, "est_custom_gradient: the gradient for x[%d] ('%s'), of shape %s, has the shape %s",
+            i, est_node_name(x), est_shape_text(est_node_shape(x), a), est_shape_text(est_node_shape(g->values), b));
+    }
+    return EST_OK;
+}
+
 /* The gradients of all copies are complete at the first of them. */
 static void step_back_own(walk *w, int32_t id)
 {
@@ -180,10 +227,12 @@ static void step_back_own(walk *w, int32_t id)
         if (dy[i].graph == NULL) dy[i] = est_zeros_like((est_node){ w->g, id + i, 0 });
     }
     status = own->fn((est_nodes){ dy, own->n_y }, dx, own->user);
-    if (status != EST_OK) (void)est_graph_poison(w->g, status);
     for (int32_t i = 0; i < own->n_x && status == EST_OK; i++) {
-        if (dx[i].values.graph != NULL && w->leads[own->x[i].node]) add_flow(w, own->x[i], dx[i]);
+        if (dx[i].values.graph == NULL) continue;
+        status = check_own(&dx[i], (est_node){ w->g, own->x[i].node, own->x[i].output }, i);
+        if (status == EST_OK && w->leads[own->x[i].node]) add_flow(w, own->x[i], dx[i]);
     }
+    if (status != EST_OK) (void)est_graph_poison(w->g, status);
 }
 
 static est_status check_target(const est_graph *g, est_node y)

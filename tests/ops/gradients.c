@@ -418,6 +418,71 @@ TEST(a_function_that_fails_poisons_the_graph)
     nn_end(&t);
 }
 
+static est_status gives(est_nodes dy, est_gradient *dx, void *user)
+{
+    (void)dy;
+    dx[1] = *(const est_gradient *)user;
+    return EST_OK;
+}
+
+/* What `given` is refused with as the gradient of x[1]. */
+static void refused(nn_test *t, est_node x1, est_gradient given, const char *text)
+{
+    est_node x[2] = { nn_const(t->graph, EST_SHAPE(2), NN_VALUES(1, 2)), x1 }, out;
+
+    est_custom_gradient(EST_NODES(est_neg(x[0])), (est_nodes){ x, 2 }, gives, &given, &out);
+    assert_null(gradient(est_sum(out), x1).values.graph);
+    assert_int_equal(est_graph_status(t->graph), EST_INVALID_ARGUMENT);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\", expected \"%s\"", est_error_message(), text);
+    nn_end(t);
+}
+
+TEST(what_a_function_gives_is_checked)
+{
+    nn_test  t = nn_begin(1), other = nn_begin(1);
+    est_node x = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(1, 2, 3));
+
+    refused(&t, x, (est_gradient){ .values = nn_const(other.graph, EST_SHAPE(3), NN_VALUES(1, 2, 3)) },
+            "the gradient for x[1] ('Const') is not a node of the graph");
+    nn_end(&other);
+    t = nn_begin(1);
+    x = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(1, 2, 3));
+    refused(&t, x, (est_gradient){ .values = est_cast(x, EST_F64) }, "x[1] ('Const'), float32, is float64");
+    t = nn_begin(1);
+    x = nn_const(t.graph, EST_SHAPE(3), NN_VALUES(1, 2, 3));
+    refused(&t, x, (est_gradient){ .values = est_sum(x) }, "x[1] ('Const'), of shape [3], has the shape []");
+    t = nn_begin(1);
+    x = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 2));
+    refused(&t, x, (est_gradient){ .values = nn_const(t.graph, EST_SHAPE(2, 3), NN_VALUES(1, 2, 3, 4, 5, 6)) },
+            "x[1] ('v'), of shape [3,2], has the shape [2,3]");
+    t = nn_begin(1);
+    x = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 2));
+    refused(&t, x, (est_gradient){ est_scalar(t.graph, EST_F32, 1), est_scalar(t.graph, EST_I64, 0) },
+            "x[1] ('v'), of shape [3,2], has the shape []");
+    t = nn_begin(1);
+    x = est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 2));
+    refused(&t, x,
+            (est_gradient){ nn_const(t.graph, EST_SHAPE(1, 2), NN_VALUES(1, 2)),
+                            nn_const(t.graph, EST_SHAPE(1), NN_VALUES(0)) },
+            "the rows of the gradient for x[1] ('v') are numbered by float32");
+}
+
+/* Rows of a variable, and what is known only later. */
+TEST(a_function_gives_rows_and_unknown_shapes)
+{
+    nn_test      t    = nn_begin(1);
+    est_node     x[2] = { est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1)),
+                          est_variable(t.graph, "v", EST_F32, EST_SHAPE(3, 2)) };
+    est_gradient rows = { nn_const(t.graph, EST_SHAPE(1, 2), NN_VALUES(1, 2)),
+                          est_const_i64(t.graph, EST_SHAPE(1), (const int64_t[]){ 2 }) };
+    est_node     out;
+
+    est_custom_gradient(EST_NODES(est_neg(x[0])), (est_nodes){ x, 2 }, gives, &rows, &out);
+    assert_non_null(gradient(est_sum(out), x[1]).indices.graph);
+    assert_ok(est_graph_status(t.graph));
+    nn_end(&t);
+}
+
 /* --- several targets ---------------------------------------------------------------------------------------------- */
 
 TEST(targets_have_gradients_of_their_own)
