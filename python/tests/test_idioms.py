@@ -594,3 +594,34 @@ def test_a_range_is_saved_and_loaded(tmp_path):
     ragged = numbers.map(lambda n: tf.fill([n], n)).ragged_batch(2)
     ragged.save(tmp_path / "ragged")
     assert [rows.to_list() for rows in tf.data.Dataset.load(tmp_path / "ragged")] == [[[], [1]], [[2, 2], [3, 3, 3]]]
+
+
+def test_tags_of_summaries_begin_with_their_scopes(tmp_path):
+    @tf.function
+    def traced(x):
+        for _ in range(2):
+            with tf.name_scope("inner"):
+                tf.summary.scalar("t", x, step=1)
+        tf.summary.scalar("u", x, step=1)
+        return x
+
+    writer = tf.summary.create_file_writer(str(tmp_path))
+    with writer.as_default():
+        tf.summary.scalar("plain", 1.0, step=1)
+        for _ in range(2):
+            with tf.name_scope("train"):
+                tf.summary.scalar("loss", 1.0, step=1)
+                with tf.name_scope("deep") as deep:
+                    tf.summary.scalar("loss", 1.0, step=1)
+        with tf.name_scope("test"), tf.name_scope(deep):
+            tf.summary.scalar("again", 1.0, step=1)
+        with tf.name_scope("test"), tf.name_scope(""):
+            tf.summary.scalar("none", 1.0, step=1)
+        with tf.name_scope("loop"):
+            traced(tf.constant(1.0))
+        traced(tf.constant(1.0))
+    writer.close()
+    tags = [value.tag for event in tf.compat.v1.train.summary_iterator(str(next(tmp_path.iterdir())))
+            for value in event.summary.value]
+    of_function = ["inner/t", "inner_1/t", "u"]
+    assert tags == ["plain", *["train/loss", "train/deep/loss"] * 2, "train/deep/again", "none", *of_function * 2]

@@ -16,7 +16,7 @@ from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, is_recorded, tapes, unwrap
-from ._world import Variable, current_trace, name_scopes
+from ._world import Variable, current_trace, enter_scope
 
 
 def _plain_shape(shape: Any) -> Any:
@@ -291,13 +291,8 @@ def name_scope(name: str) -> Iterator[str]:
     """Names of operations in a function start with the name."""
     graph = default_graph()
     if graph is None or current_trace() is not None:
-        scopes = name_scopes()
-        scopes.append(name)
-        try:
-            with graph.scope(name) if graph is not None else contextlib.nullcontext():
-                yield "/".join(scopes) + "/"
-        finally:
-            scopes.pop()
+        with enter_scope(name) as scopes, graph.scope(name) if graph is not None else contextlib.nullcontext():
+            yield "/".join(scopes + [""])
         return
     if ops.building_graph() is not None:
         from .compat.v1._graph import name_scope as of_graphs

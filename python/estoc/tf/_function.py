@@ -2,6 +2,7 @@
 """tf.function: Python functions as steps of a world."""
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -18,7 +19,7 @@ from ..graph import Graph, NeedsValue, Node, default_graph
 from . import _structure
 from ._absent import error
 from ._eager import Tensor, _tensor, tapes, unwrap
-from ._world import OtherWorld, Trace, Variable, World, before_write, current_world, writes
+from ._world import OtherWorld, Trace, Variable, World, before_write, current_world, scopes_of_function, writes
 
 _logger = logging.getLogger("tensorflow")
 _DRAWING = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", "EstDropout"}
@@ -319,7 +320,8 @@ class Function:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         graph = default_graph()
         if graph is not None:  # within another trace, a model_fn or a map: a part of that
-            return self.python_function(*arguments, **named)
+            with scopes_of_function(True) if self._is_users else contextlib.nullcontext():
+                return self.python_function(*arguments, **named)
         if run_eagerly[0] and self._is_users:
             return self.python_function(*arguments, **named)
         key = None if named else self._tensors_key(arguments)
@@ -355,7 +357,8 @@ class Function:
             return _tensor(leaf) if isinstance(leaf, np.ndarray) else leaf
 
         positional, more = _structure.map_structure(tensor, (arguments, named))
-        result = self.python_function(*positional, **more)
+        with scopes_of_function(False):
+            result = self.python_function(*positional, **more)
         return _structure.map_structure(
             lambda leaf: Tensor(unwrap(leaf)) if isinstance(leaf, (bool, int, float, np.ndarray, np.generic)) else leaf,
             result)
@@ -505,7 +508,7 @@ class Function:
     def _trace_in(self, world: World, arguments: tuple, named: dict, leaves: list, shapes: list) -> ConcreteFunction:
         self._count += 1
         first = lib.est_graph_operations(world.graph._c)
-        with Trace(world) as trace:
+        with scopes_of_function(True) if self._is_users else contextlib.nullcontext(), Trace(world) as trace:
             rest = iter(shapes)
             feeds, positions, made = [], [], []
             for i, leaf in enumerate(leaves):

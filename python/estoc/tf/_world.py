@@ -12,7 +12,7 @@ import inspect
 import threading
 import weakref
 from collections import Counter
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -441,6 +441,39 @@ def take_updates(graph: Graph, before: int) -> None:
 def name_scopes() -> list:
     """The names of tf.name_scope around what is made now, outside of graphs and in functions."""
     return _local.__dict__.setdefault("scopes", [])
+
+
+@contextlib.contextmanager
+def enter_scope(name: str) -> Iterator[list]:
+    """A name below those around, the whole path if it ends with "/", or none if it is empty. In a function that is
+    traced the second one of a name is name_1."""
+    scopes = name_scopes()
+    before, seen = list(scopes), _local.__dict__.get("seen_scopes")
+    if not name or name.endswith("/"):
+        scopes[:] = [name[:-1]] if name else []
+    else:
+        own, number = name, 0
+        while seen is not None and tuple(before + [own]) in seen:
+            number += 1
+            own = f"{name}_{number}"
+        scopes.append(own)
+        if seen is not None:
+            seen.add(tuple(scopes))
+    try:
+        yield scopes
+    finally:
+        scopes[:] = before
+
+
+@contextlib.contextmanager
+def scopes_of_function(traced: bool) -> Iterator[None]:
+    """A function of the user begins without the scopes around its call."""
+    before, seen = name_scopes(), _local.__dict__.get("seen_scopes")
+    _local.scopes, _local.seen_scopes = [], set() if traced else None
+    try:
+        yield
+    finally:
+        _local.scopes, _local.seen_scopes = before, seen
 
 
 # --- variables --------------------------------------------------------------------------------------------------------

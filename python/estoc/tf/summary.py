@@ -16,6 +16,7 @@ from ._absent import module_getattr as _module_getattr
 from ._eager import unwrap as _unwrap
 from ._world import Variable as _Variable
 from ._world import current_trace as _current_trace
+from ._world import name_scopes as _name_scopes
 
 _local = _threading.local()
 
@@ -138,6 +139,7 @@ def _write(kind: str, name: str, data: _Any, step: _Any) -> _Any:
     if wanted is False:
         return False
     writer, step, trace = _writers()[-1], _step(step), _current_trace()
+    name = "/".join(_name_scopes() + [name])
     if trace is None:
         writer.write([(kind, name, _FORMS[kind](data))], _number(step))
         return True
