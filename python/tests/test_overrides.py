@@ -53,3 +53,117 @@ def test_call_of_a_layer_that_trains_otherwise():
 def test_call_of_a_layer_with_a_mask():
     model = K.Sequential([K.layers.Masking(), Doubled(2, kernel_initializer="ones", recurrent_initializer="ones")])
     np.testing.assert_allclose(model.predict(np.array([[[1.0], [0.0]]]), verbose=0), [[0.73921275, 0.73921275]], rtol=1e-6)
+
+
+def compiled(kind=K.Model, optimizer=None, loss="mse", **named):
+    inputs = K.Input((4,))
+    model = kind(inputs, K.layers.Dense(1, kernel_initializer="ones")(inputs))
+    model.compile(optimizer or K.optimizers.SGD(0.01), loss, **named)
+    return model
+
+
+def fitted(model):
+    history = model.fit(X, X[:, :1], verbose=0).history
+    return {name: values[0] for name, values in history.items()}
+
+
+class TenTimes(K.Model):
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):
+        return super().compute_loss(x, y, y_pred, sample_weight) * 10.0
+
+
+def test_compute_loss():
+    model = compiled(TenTimes)
+    fitted(model)
+    np.testing.assert_allclose(model.get_weights()[0], np.full((4, 1), 0.4), rtol=1e-5)
+    model = compiled(TenTimes, metrics=["mae"])
+    assert model.train_on_batch(X, X[:, :1]) == [9.0, 3.0]
+    np.testing.assert_allclose(model.get_weights()[0], np.full((4, 1), 0.4), rtol=1e-5)
+
+
+class Half(K.Model):
+    def predict_step(self, data):
+        return self(data, training=False) * 0.0 + 0.5
+
+
+def test_predict_step():
+    model = compiled(Half)
+    assert model.predict(X, batch_size=3, verbose=0).tolist() == [[0.5]] * 8
+    assert model.predict_on_batch(X[:1]).tolist() == [[0.5]]
+
+
+class More(K.Model):
+    def compute_metrics(self, x, y, y_pred, sample_weight):
+        return {**super().compute_metrics(x, y, y_pred, sample_weight), "more": tf.constant(7.0)}
+
+
+def test_compute_metrics():
+    assert fitted(compiled(More)) == {"loss": 9.0, "more": 7.0}
+    assert compiled(More).evaluate(X, X[:, :1], verbose=0, return_dict=True) == {"loss": 9.0, "more": 7.0}
+
+
+class Hundredfold(K.losses.MeanSquaredError):
+    def call(self, y_true, y_pred):
+        return super().call(y_true, y_pred) * 100.0
+
+
+def test_call_of_a_loss():
+    assert fitted(compiled(loss=Hundredfold())) == {"loss": 900.0}
+    assert float(Hundredfold()(X, X + 1.0)) == 100.0
+    assert K.losses.MeanSquaredError().call(X, X + 1.0).numpy().tolist() == [1.0] * 8
+
+
+class Percent(K.metrics.MeanSquaredError):
+    def result(self):
+        return super().result() * 100.0
+
+
+class Counter(K.metrics.Metric):
+    def __init__(self):
+        super().__init__(name="counter")
+        self.sum = self.add_weight("sum", initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.sum.assign_add(tf.reduce_sum(y_true))
+
+    def result(self):
+        return self.sum
+
+
+def test_result_of_a_metric():
+    model = compiled()
+    model.predict(X, verbose=0)  # the network is there
+    model.compile(K.optimizers.SGD(0.0), "mse", metrics=[Percent(name="percent"), "mae", Counter()])
+    assert fitted(model) == {"loss": 9.0, "percent": 900.0, "mae": 3.0, "counter": 8.0}
+    assert model.evaluate(X, X[:, :1], verbose=0) == [9.0, 900.0, 3.0, 8.0]
+    assert model.test_on_batch(X, X[:, :1]) == [9.0, 900.0, 3.0, 8.0]
+    assert model.metrics_names == ["loss", "percent", "mae", "counter"]
+    assert model.predict(X[:1], verbose=0).tolist() == [[4.0]]
+
+
+class Nothing(K.optimizers.SGD):
+    def apply_gradients(self, grads_and_vars, **named):
+        return super().apply_gradients([(gradient * 0.0, variable) for gradient, variable in grads_and_vars], **named)
+
+
+def test_apply_gradients():
+    model = compiled(optimizer=Nothing(0.1))
+    fitted(model)
+    assert model.get_weights()[0].ravel().tolist() == [1.0] * 4
+
+
+class Unheard(K.Model):
+    def make_train_function(self, force=False):
+        return super().make_train_function(force)
+
+
+class Unused(K.optimizers.SGD):
+    def update_step(self, gradient, variable):
+        variable.assign_sub(gradient)
+
+
+def test_what_nothing_calls_is_refused():
+    with pytest.raises(NotImplementedError, match="Unheard overrides make_train_function.*override train_step"):
+        fitted(compiled(Unheard))
+    with pytest.raises(NotImplementedError, match="Unused overrides update_step.*override apply_gradients"):
+        Unused()

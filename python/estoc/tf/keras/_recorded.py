@@ -20,3 +20,12 @@ class Recorded:
         """An object of what get_config of another gave."""
         from ._serial import made_of
         return cls(**{key: made_of(value) for key, value in config.items() if key not in cls._said_besides})
+
+
+def overridden(kind: type, *names: str) -> str | None:
+    """The first of these methods that a class of the program overrides; None: it has those of the library."""
+    for name in names:
+        owner = next((item for item in kind.__mro__ if name in item.__dict__), None)
+        if owner is not None and not owner.__module__.startswith("estoc."):
+            return name
+    return None

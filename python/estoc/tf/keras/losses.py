@@ -21,6 +21,7 @@ from ...graph import default_graph as _default_graph
 from .._absent import module_getattr as _module_getattr
 from ..nn import l2_normalize as _l2_normalize
 from ._recorded import Recorded as _Recorded
+from ._recorded import overridden as _overridden
 from ._serial import by_module as _by_module
 from ._serial import made_of as _made_of
 from ._serial import recorded as _recorded_arguments
@@ -250,11 +251,17 @@ class Loss(_Recorded):
     _each: _Any = None
 
     def call(self, y_true: _Any, y_pred: _Any) -> _Any:
-        raise NotImplementedError("Must be implemented in subclasses.")
+        if self._each is None:
+            raise NotImplementedError("Must be implemented in subclasses.")
+        return _computed(self._each.unaligned, (y_true, y_pred))
+
+    def _of_library(self) -> _Any:
+        """The loss of the library; None: `call` is written in Python."""
+        return None if _overridden(type(self), "call") else self._each
 
     def _values(self) -> _Callable:
         """One value an example, from nodes."""
-        if self._each is not None:
+        if self._of_library() is not None:
             return self._each
         if "_own_each" not in self.__dict__:
             self._own_each = lambda labels, predictions: self.call(labels, predictions)
@@ -286,7 +293,7 @@ class Loss(_Recorded):
     @property
     def _c_loss(self) -> _Any:
         """The est_loss for est_network_compile, kept by the object."""
-        if self._each is not None:
+        if self._of_library() is not None:
             return self._each.struct
         if "_struct" not in self.__dict__:
             self._handle = _Handle(self._values())

@@ -57,6 +57,7 @@ from . import callbacks as _callbacks
 from . import losses as _losses
 from . import metrics as _metrics
 from . import optimizers as _optimizers
+from ._recorded import overridden as _overridden
 from ._layer import Input as _Input
 from ._layer import InputLayer as _InputLayer
 from ._layer import KerasTensor as _KerasTensor
@@ -180,6 +181,10 @@ def _known_steps(batches: _Any) -> int | None:
     return known if known >= 0 else None
 
 
+def _nothing(*arguments: _Any) -> None:
+    """Around batches that no callback hears of."""
+
+
 def _only_hints(function: str, named: dict) -> None:
     """Arguments of the threads of Keras, which change nothing here."""
     for key in named.keys() - {"max_queue_size", "workers", "use_multiprocessing"}:
@@ -258,7 +263,7 @@ class Model(_Layer):
 
     @property
     def metrics_names(self) -> list[str]:
-        if self._network is not None and self._compiled is not None:
+        if self._network is not None and self._compiled is not None and not self._has_own_metrics():
             return [_text(_lib.est_network_metric(self._network._c, i))
                     for i in range(_lib.est_network_metrics(self._network._c))]
         return [metric.name for metric in self.metrics]
@@ -660,13 +665,26 @@ class Model(_Layer):
     def _is_traced(self, what: str) -> bool:
         """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
         of C do not know."""
-        if getattr(type(self), what) is not getattr(Model, what) or self.stateful:
+        if self._has_own_step(what) or self.stateful:
             return True
         if what == "train_step" and self._known_inputs() is not None and not self.trainable_weights:
             return True  # C minimizes over variables
-        metrics = [] if self._compiled is None else self._compiled.metrics
-        return any(isinstance(metric, _metrics.Metric) and not isinstance(metric, _metrics._Native)
-                   for metric in metrics)
+        return False
+
+    def _has_own_step(self, what: str) -> bool:
+        """Whether the program has written a part of a step."""
+        for name in ("make_train_function", "make_test_function", "make_predict_function"):
+            if _overridden(type(self), name):
+                raise NotImplementedError(f"{type(self).__name__} overrides {name}, which nothing calls here: override "
+                                          "train_step, test_step or predict_step, or write the loop")
+        if getattr(type(self), what) is not getattr(Model, what) or _overridden(type(self), "compute_loss", "compute_metrics"):
+            return True
+        if what == "train_step" and _overridden(type(self.optimizer), *_optimizers._METHODS):
+            return True
+        return self._has_own_metrics()
+
+    def _has_own_metrics(self) -> bool:
+        return self._compiled is not None and any(map(_is_own_metric, self._compiled.metrics + self._compiled.weighted))
 
     @property
     def stateful(self) -> bool:
@@ -744,7 +762,8 @@ class Model(_Layer):
         _only_hints("predict", named)
         x = _batches_of(self, x)
         told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
-        if told or self.stateful:
+        self._has_own_step("test_step")  # what nothing calls is refused
+        if told or self.stateful or _overridden(type(self), "predict_step"):
             return self._predict_told(x, batch_size, steps, told)
         keep = _Keep()
         rows = _rows_of(self, x)
@@ -770,6 +789,10 @@ class Model(_Layer):
             if steps is not None and n == steps:
                 break
             begin(n)
+            if _overridden(type(self), "predict_step"):
+                outputs.append(self._step_on(batch))
+                end(n, {"outputs": outputs[-1]})
+                continue
             if has_labels and isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3:
                 batch = batch[0]
             outputs.append(self._called_on(batch) if self.stateful else self.predict_on_batch(batch))
@@ -779,11 +802,27 @@ class Model(_Layer):
         parts = zip(*(_structure.flatten(output) for output in outputs))
         return _structure.pack_as(outputs[0], [_np.concatenate(part) for part in parts])
 
+    def _step_on(self, batch: _Any) -> _Any:
+        """What predict_step gives, traced unless the model runs eagerly."""
+        if self._compiled is not None and self._compiled.run_eagerly:
+            found = self.predict_step(batch)
+        else:
+            step = self._steps.setdefault("predict_step", _Function(lambda data: self.predict_step(data)))
+            concrete, leaves = step.concrete((batch,), {}, self._world_now())
+            found = concrete.run(leaves)
+        return _structure.map_structure(lambda leaf: _np.asarray(_unwrap(leaf)), found)
+
+    def predict_step(self, data: _Any) -> _Any:
+        """One step of predict, which calls it only where a subclass overrides it."""
+        return self(_unpack(data)[0], training=False)
+
     def _called_on(self, batch: _Any) -> _Any:
         return _structure.map_structure(lambda leaf: leaf.numpy(), self(batch, training=False))
 
     @_by_one_thread
     def predict_on_batch(self, x: _Any) -> _Any:
+        if _overridden(type(self), "predict_step"):
+            return self._step_on(_structure.map_structure(lambda leaf: _floating(_unwrap(leaf)), x))
         if self.stateful:
             return self._called_on(x)
         keep, out = _Keep(), _ffi.new("est_tensor **")
@@ -795,6 +834,13 @@ class Model(_Layer):
         return self._pack_outputs([_to_array(_take_tensor(out[0]), copy=True)])
 
     def _on_batch(self, function: str, x: _Any, y: _Any, sample_weight: _Any, return_dict: bool) -> _Any:
+        step = "train_step" if function == "est_network_train_on_batch" else "test_step"
+        if self._has_own_step(step):
+            self._need_compiled()
+            self.reset_metrics()
+            rows = len(_np.asarray(_structure.flatten(x)[0]))
+            found, _ = self._pass(step, iter(self._batches(x, y, rows, sample_weight, False)), 1, _nothing, _nothing)
+            return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
@@ -816,6 +862,8 @@ class Model(_Layer):
             raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not "
                                       "exist yet")
         result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
+        if self._has_own_step("train_step"):
+            return result
         self._world_now().trained.add(self._network)
         for step in self._network.follow_up() or ():
             step()
@@ -1309,6 +1357,11 @@ def _weights_of_classes(class_weight: dict, y: _Any, sample_weight: _Any) -> _np
     return weights if sample_weight is None else weights * _np.asarray(_unwrap(sample_weight), _np.float32)
 
 
+def _floating(leaf: _Any) -> _np.ndarray:
+    array = _np.asarray(leaf)
+    return array.astype(_np.float32) if array.dtype == _np.float64 else array
+
+
 def _three(data: _Any) -> tuple:
     data = tuple(data)
     return data + (None,) * (3 - len(data)) if len(data) < 3 else data
@@ -1334,6 +1387,12 @@ def _labels_for(user: _Any, y_true: _Any, y_pred: _Any) -> _Any:
 def _scaled(loss: _Any, weight: float) -> _Any:
     each = loss._values()
     return lambda labels, predictions: each(labels, predictions) * weight
+
+
+def _is_own_metric(metric: _Any) -> bool:
+    """Whether networks of C do not know a metric: it is written in Python, or a subclass overrides what it does."""
+    return isinstance(metric, _metrics.Metric) and (not isinstance(metric, _metrics._Native) or _overridden(
+        type(metric), "update_state", "result", "reset_state") is not None)
 
 
 class _Compiled:
@@ -1397,6 +1456,7 @@ class _Compiled:
                 continue
             if weight == 0:
                 raise NotImplementedError(f"{name} has a loss weight of 0; leave its loss out")
+            own, more = ([metric for metric in given if not _is_own_metric(metric)] for given in (own, more))
             if not all(isinstance(metric, str) for metric in more):
                 raise NotImplementedError("weighted_metrics are names")
             if len(names) == 1 and weight != 1:
@@ -1434,8 +1494,6 @@ class _Compiled:
             struct = keep.new("est_metric_spec *", metric._spec(keep))
             struct.name = keep.string(metric.name)
             return struct[0]
-        if isinstance(metric, _metrics.Metric):
-            raise NotImplementedError(f"{type(metric).__name__} is a metric of your own; update it in a train_step")
         raise TypeError(f"a metric is a name, an object or a function, not {metric!r}")
 
     def added(self, model: _Any, name: str, keep: _Keep) -> _Any:

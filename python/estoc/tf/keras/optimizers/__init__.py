@@ -36,6 +36,7 @@ from ..._world import new_variables as _new_variables
 from ..._world import replica_context as _replica_context
 from .._layer import unique_name as _unique_name
 from .._recorded import Recorded as _Recorded
+from .._recorded import overridden as _overridden
 from .._serial import by_module as _by_module
 from .._serial import made_of as _made_of
 from .._serial import recorded as _recorded_arguments
@@ -80,6 +81,10 @@ def _parts_of_sum(gradients: list) -> list:
             if isinstance(gradient, _IndexedSlices) else gradient / n for gradient in gradients]
 
 
+_METHODS = ("apply_gradients", "minimize", "compute_gradients")  # that a step calls
+_UNCALLED = ("update_step", "_resource_apply_dense", "_resource_apply_sparse", "aggregate_gradients", "_apply_gradients")
+
+
 class Optimizer(_Recorded):
     """How gradients update variables. The update is that of the library."""
 
@@ -87,6 +92,10 @@ class Optimizer(_Recorded):
                  clipnorm: float | None = None, clipvalue: float | None = None, global_clipnorm: float | None = None,
                  weight_decay: float | None = None, use_ema: bool = False, ema_momentum: float = 0.99,
                  ema_overwrite_frequency: _Any = None, jit_compile: bool = True, **named: _Any):
+        method = _overridden(type(self), *_UNCALLED)
+        if method is not None:
+            raise NotImplementedError(f"{type(self).__name__} overrides {method}, which nothing calls here: the update is the "
+                                      "library's; override apply_gradients to change gradients, or assign to the variables")
         if use_ema and not 0 <= ema_momentum <= 1:
             raise ValueError(f"`ema_momentum` must be in the range [0, 1]. Received: ema_momentum={ema_momentum}")
         if ema_overwrite_frequency and (not isinstance(ema_overwrite_frequency, int) or ema_overwrite_frequency < 1):
