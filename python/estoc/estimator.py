@@ -501,7 +501,7 @@ class Predictions:
         for i in range(lib.est_predictions_count(self._c)):
             key = lib.est_predictions_key(self._c, i)
             value = lib.est_predictions_get(self._c, key)
-            row[self._own.prediction_key(text(key))] = borrowed_array(ffi.cast("est_tensor *", value)).copy()
+            row[self._own.prediction_key(text(key))] = borrowed_array(ffi.cast("est_tensor *", value)).copy()[()]
         return next(iter(row.values())) if self._own.single else row
 
     def close(self) -> None:
@@ -628,7 +628,7 @@ class Estimator:
     def predict(self, input_fn: Callable, predict_keys: Sequence[str] | str | None = None,
                 hooks: Sequence[Hook] | None = None, checkpoint_path: str | None = None,
                 yield_single_examples: bool = True) -> Iterator[Any]:
-        """Predictions one after the other: dicts of arrays, or arrays where model_fn has one. Nothing is computed
+        """Predictions one after the other: dicts of arrays and numpy's scalars, or these where model_fn has one. Nothing is computed
         before the first one is asked for."""
         keep, out = Keep(), ffi.new("est_predictions **")
         if isinstance(predict_keys, str):

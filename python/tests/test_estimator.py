@@ -87,6 +87,18 @@ def test_train_evaluate_predict(dataset, model_fn, tmp_path):
     assert "dense/kernel" in estimator.get_variable_names()
 
 
+def test_a_prediction_without_dimensions_is_a_scalar(tmp_path):
+    def model_fn(features, mode):
+        return estoc.EstimatorSpec(mode, {"n": features["n"], "half": estoc.ops.cast(features["n"], np.float32) / 2.0,
+                                          "word": features["word"]})
+
+    data = {"n": np.int64([3, 5]), "word": np.array([b"a", b"b"], object)}
+    rows = list(estoc.Estimator(model_fn, tmp_path).predict(lambda: estoc.Dataset.from_tensor_slices(data).batch(2)))
+    assert [{name: type(value) for name, value in row.items()} for row in rows] == [
+        {"n": np.int64, "half": np.float32, "word": bytes}] * 2
+    assert {row["word"]: row["n"] for row in rows} == {b"a": 3, b"b": 5}
+
+
 def test_features_without_a_dict_and_one_prediction(rows, tmp_path):
     def model_fn(features, labels, mode):
         y = estoc.layers.dense(features, 1)
