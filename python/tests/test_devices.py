@@ -190,6 +190,22 @@ def test_wrong_devices():
         pass
 
 
+def test_a_device_that_is_missing_is_an_error_without_soft_placement():
+    def compute():
+        with tf.device("/GPU:99"):
+            return (tf.constant(1.0) + 1.0).numpy()
+
+    assert compute() == 2.0
+    tf.config.set_soft_device_placement(False)
+    try:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Could not satisfy device specification '/GPU:99'"):
+            compute()  # which has run before
+        with tf.device("/CPU:0"):
+            assert (tf.constant(1.0) + 1.0).numpy() == 2.0
+    finally:
+        tf.config.set_soft_device_placement(True)
+
+
 def test_a_device_outside_of_graphs():
     for device in ("cpu", "/CPU:0", "/device:GPU:0", None):
         with tf.device(device):

@@ -2,6 +2,9 @@
 """What has a seed, of its own or that of the program, is the same in every process; 0 is a seed as any other."""
 import subprocess
 import sys
+import tempfile
+
+import pytest
 
 PROGRAM = """
 import hashlib, tempfile
@@ -95,3 +98,27 @@ def test_a_seed_that_is_set_again_draws_the_same():
         model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
         found.append((model.get_weights()[0].tolist(), tf.random.uniform([2]).numpy().tolist()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("program", [0, 5])
+def test_the_seed_of_a_config_is_that_of_the_input(program):
+    import estoc.tf as tf
+    found = []
+
+    def input_fn(params, mode):
+        rows = tf.data.Dataset.range(50).shuffle(50).map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64))
+        return rows.map(lambda x: {"x": x}).batch(50)
+
+    def model_fn(features, mode, params):
+        return tf.estimator.EstimatorSpec(mode, predictions=features["x"] + tf.compat.v1.train.get_or_create_global_step())
+
+    for seed in (1, 1, 2):
+        tf.random.set_seed(program)
+        before = tf.random.uniform([]).numpy()
+        config = tf.estimator.RunConfig(tf_random_seed=seed)
+        with tempfile.TemporaryDirectory() as folder:
+            estimator = tf.estimator.Estimator(model_fn, folder, config, params={})
+            found.append([int(value) for value in estimator.predict(input_fn)])
+        tf.random.set_seed(program)
+        assert program == 0 or tf.random.uniform([]).numpy() == before
+    assert found[0] == found[1] != found[2]

@@ -7,6 +7,7 @@ import threading
 from typing import Any, Iterator, NamedTuple
 
 from .._lib import Keep, ffi, lib, text
+from ..errors import InvalidArgumentError
 from ..graph import device_parts
 
 #: tf.config: `gpus` are the numbers of the visible ones, None: all; `limits` bytes by number.
@@ -57,8 +58,12 @@ def options_at_once(device: str | None) -> dict[str, Any]:
     """For a single operation, on the CPU unless a GPU is named."""
     if device is None:
         return {"devices": ["/cpu:0"]}
-    there = device.rsplit(":", 1)[-1] in {str(gpu.number) for gpu in visible()}
-    return {**options(), "devices": [device if there else "/cpu:0"]}
+    return {**options(), "devices": [device if _is_there(device) else "/cpu:0"]}
+
+
+def _is_there(device: str) -> bool:
+    """Whether a GPU is visible."""
+    return device.rsplit(":", 1)[-1] in {str(gpu.number) for gpu in visible()}
 
 
 def options_of(config: Any) -> dict[str, Any]:
@@ -99,6 +104,10 @@ def scope(device: str | None) -> Iterator[None]:
     before = scopes.pop(thread, None)
     part = device_parts(device or "").get("device", "")
     if "GPU" in part.upper():
+        if not placement["soft"] and not _is_there(part):
+            raise InvalidArgumentError(f"Could not satisfy device specification '{device}': it is not among "
+                                       f"{['/cpu:0'] + [f'/gpu:{gpu.number}' for gpu in visible()]}, and "
+                                       "tf.config.set_soft_device_placement(False) says that nothing else will do")
         scopes[thread] = part
     try:
         yield

@@ -329,6 +329,20 @@ def set_seed(seed: int) -> None:
         _default.clear()
 
 
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """What is drawn in it is what a program draws that has this seed and has drawn nothing."""
+    before, drawn = _seed[0], Counter(_draws)
+    _seed[0] = c_seed(seed)
+    _draws.clear()
+    try:
+        yield
+    finally:
+        _seed[0] = before
+        _draws.clear()
+        _draws.update(drawn)
+
+
 def current_strategy() -> Any:
     stack = _local.__dict__.get("strategies")
     return stack[-1] if stack else None

@@ -24,6 +24,7 @@ from .. import _checkpoint
 from .._absent import error as _error
 from .._absent import module_getattr as _module_getattr
 from .._devices import options_of as _options_of
+from .._world import seeded as _seeded
 from ..compat.v1._monitored import (CheckpointSaverHook, CheckpointSaverListener, FeedFnHook,  # noqa: F401
                                     FinalOpsHook,
                                     GlobalStepWaiterHook, LoggingTensorHook, NanLossDuringTrainingError, NanTensorHook,
@@ -90,6 +91,19 @@ class _Estimator(_estimator.Estimator):
 
     def _default_config(self) -> RunConfig:
         return RunConfig()
+
+    def _input(self, input_fn: _Callable, keep: _Any) -> dict:
+        """The seed of the config is that of the input as well: a `shuffle` without one is the same in every run."""
+        seed = self.config.seed
+        if seed is None or not callable(input_fn):
+            return super()._input(input_fn, keep)
+
+        def of_seed(*given: _Any, **named: _Any) -> _Any:
+            with _seeded(seed):
+                return input_fn(*given, **named)
+
+        of_seed.__wrapped__ = input_fn  # type: ignore[attr-defined]  # whose parameters are asked for
+        return super()._input(of_seed, keep)
 
     def _listeners(self, keep: _Any, listeners: _Any) -> _Any:
         return super()._listeners(keep, [_Listener(item) if isinstance(item, CheckpointSaverListener) else item
