@@ -49,6 +49,10 @@ L.StaticHashTable(columns(tf.int64, 1, tf.string, 0, vocab_size=2), 'none').size
 L.StaticHashTable(columns(tf.string, 0, tf.string, 5), 'none')
 L.StaticHashTable(L.TextFileInitializer('/nope', tf.string, 0, tf.int64, 1), -1)
 L.TextFileInitializer('/nope', tf.string, -1, tf.int64, 1)
+L.StaticHashTable(gaps(tf.string, -2, tf.int64, -1), -1)
+L.StaticHashTable(gaps(tf.int64, -1, tf.string, -2, vocab_size=3), '?')
+L.StaticHashTable(gaps(tf.string, -2, tf.int64, -1, vocab_size=2), -1).lookup(tf.constant(['emerson', 'lake', '']))
+L.StaticVocabularyTable(gaps(tf.string, -2, tf.int64, -1), 1)
 L.TextFileIndex.WHOLE_LINE, L.TextFileIndex.LINE_NUMBER
 L.StaticHashTable(kv([1, 2], ['x', 'y']), 'd').lookup(tf.constant([2, 5]))
 L.StaticHashTable(kv([1, 2], [1.5, 2.5]), 0.).lookup(tf.constant([2, 5]))
@@ -183,11 +187,13 @@ def named(tf):
     lookup = tf.lookup
     initializer = lookup.KeyValueTensorInitializer
     lines, columns = _file("lines", "emerson\nlake\npalmer\n"), _file("columns", "emerson 10\nlake 20\npalmer 30\n")
+    gaps = _file("gaps", "emerson\nlake\n\r\npalmer\n")
     photo = (np.arange(72).reshape(4, 6, 3) * 7 % 256).astype(np.uint8)
     return {"I": tf.image, "photo": tf.constant(photo), "photos": tf.constant(np.stack([photo, photo[::-1]]) / np.float32(16)),
             "L": lookup, "kv": initializer, "table": lookup.StaticHashTable(initializer(["a", "b", "c"], [7, 8, 9]), -1),
             "numbers": lookup.StaticVocabularyTable(initializer(["a", "b", "c"], np.int64([0, 1, 2])), 5),
             "lines": lambda *kinds: lookup.TextFileInitializer(lines, *kinds),
+            "gaps": lambda *kinds, **more: lookup.TextFileInitializer(gaps, *kinds, **more),
             "columns": lambda *kinds, **more: lookup.TextFileInitializer(columns, *kinds, delimiter=" ", **more)}
 
 

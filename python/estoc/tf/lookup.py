@@ -77,14 +77,26 @@ class TextFileInitializer:
             with open(self._path, "rb") as file:
                 lines = file.read().split(b"\n")
         except FileNotFoundError:
-            path = self._path.decode() if isinstance(self._path, bytes) else self._path
-            raise _NotFoundError(f"{path}: no such file") from None
-        lines = [line.removesuffix(b"\r") for line in (lines[:-1] if lines[-1] == b"" else lines)]
+            raise _NotFoundError(f"{self._name()}: no such file") from None
+        lines = lines[:-1] if lines[-1] == b"" else lines
+        self._refuse_empty(lines)
+        lines = [line.removesuffix(b"\r") for line in lines]
         if self._size is not None:
             if len(lines) < self._size:
                 raise _InvalidArgumentError(f"the file has {len(lines)} lines, vocab_size is {self._size}")
             lines = lines[:self._size]
         return self._column(lines, 0, 0), self._column(lines, 1, self._offset)
+
+    def _name(self) -> str:
+        return self._path.decode() if isinstance(self._path, bytes) else self._path
+
+    def _refuse_empty(self, lines: list) -> None:
+        """Raises for an empty line among those that are read, as TensorFlow does."""
+        position = 0
+        for line in lines[:self._size]:
+            position += len(line) + 1
+            if line in (b"", b"\r"):
+                raise _InvalidArgumentError(f"Invalid content in {self._name()}: empty line found at position {position}.")
 
     def _column(self, lines: list, which: int, offset: int) -> _np.ndarray:
         index, kind = self._indices[which], (self.key_dtype, self.value_dtype)[which]
