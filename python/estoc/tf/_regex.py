@@ -254,6 +254,8 @@ def replace(pattern: bytes, rewrite: bytes, text: bytes, all_of_them: bool) -> b
     """The text with what matches replaced: the first, or all. An empty match right behind another one is none."""
     found, source = compiled(pattern), text.decode("utf-8", "surrogateescape")
     write = _rewriter(rewrite, found)
+    if write is None:
+        return text
     out, at, last = [], 0, -1
     while at <= len(source):
         match = found.search(source, at)
@@ -272,17 +274,20 @@ def replace(pattern: bytes, rewrite: bytes, text: bytes, all_of_them: bool) -> b
     return "".join(out).encode("utf-8", "surrogateescape")
 
 
-def _rewriter(rewrite: bytes, pattern: re.Pattern) -> Callable[[re.Match], str]:
-    r"""A text in which \0 is the match, \1 to \9 are groups, and \\ is a backslash."""
+def _rewriter(rewrite: bytes, pattern: re.Pattern) -> Callable[[re.Match], str] | None:
+    r"""A text in which \0 is the match, \1 to \9 are groups, and \\ is a backslash. None: the pattern has no such group,
+    and RE2 replaces nothing."""
     pieces: list[Any] = []
     for piece in re.split(r"(\\.?)", rewrite.decode("utf-8", "surrogateescape"), flags=re.DOTALL):
         if not piece.startswith("\\"):
             pieces.append(piece)
         elif piece == "\\\\":
             pieces.append("\\")
-        elif re.fullmatch(r"\\[0-9]", piece) and int(piece[1]) <= pattern.groups:
+        elif re.fullmatch(r"\\[0-9]", piece):
             pieces.append(int(piece[1]))
         else:
             raise InvalidArgumentError(f"Invalid rewrite {rewrite!r}: {piece!r} is neither \\\\ nor one of the "
                                        f"{pattern.groups} groups of the pattern, \\0 for all of it")
+    if any(isinstance(piece, int) and piece > pattern.groups for piece in pieces):
+        return None
     return lambda match: "".join(piece if isinstance(piece, str) else match[piece] or "" for piece in pieces)
