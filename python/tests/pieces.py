@@ -53,6 +53,7 @@ L.StaticHashTable(gaps(tf.string, -2, tf.int64, -1), -1)
 L.StaticHashTable(gaps(tf.int64, -1, tf.string, -2, vocab_size=3), '?')
 L.StaticHashTable(gaps(tf.string, -2, tf.int64, -1, vocab_size=2), -1).lookup(tf.constant(['emerson', 'lake', '']))
 L.StaticVocabularyTable(gaps(tf.string, -2, tf.int64, -1), 1)
+L.StaticHashTable(L.TextFileInitializer(nothing, tf.string, -2, tf.int64, -1), -1)
 L.TextFileIndex.WHOLE_LINE, L.TextFileIndex.LINE_NUMBER
 L.StaticHashTable(kv([1, 2], ['x', 'y']), 'd').lookup(tf.constant([2, 5]))
 L.StaticHashTable(kv([1, 2], [1.5, 2.5]), 0.).lookup(tf.constant([2, 5]))
@@ -193,7 +194,7 @@ def named(tf):
             "L": lookup, "kv": initializer, "table": lookup.StaticHashTable(initializer(["a", "b", "c"], [7, 8, 9]), -1),
             "numbers": lookup.StaticVocabularyTable(initializer(["a", "b", "c"], np.int64([0, 1, 2])), 5),
             "lines": lambda *kinds: lookup.TextFileInitializer(lines, *kinds),
-            "gaps": lambda *kinds, **more: lookup.TextFileInitializer(gaps, *kinds, **more),
+            "nothing": _file("nothing", ""), "gaps": lambda *kinds, **more: lookup.TextFileInitializer(gaps, *kinds, **more),
             "columns": lambda *kinds, **more: lookup.TextFileInitializer(columns, *kinds, delimiter=" ", **more)}
 
 

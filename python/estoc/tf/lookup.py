@@ -18,6 +18,7 @@ from .._tensor import to_tensor as _to_tensor
 from ..errors import FailedPreconditionError as _FailedPreconditionError
 from ..errors import InvalidArgumentError as _InvalidArgumentError
 from ..errors import NotFoundError as _NotFoundError
+from ..errors import OutOfRangeError as _OutOfRangeError
 from ..graph import NeedsValue as _NeedsValue
 from ..graph import Node as _Node
 from ._absent import module_getattr as _module_getattr
@@ -81,6 +82,8 @@ class TextFileInitializer:
         lines = lines[:-1] if lines[-1] == b"" else lines
         self._refuse_empty(lines)
         lines = [line.removesuffix(b"\r") for line in lines]
+        if self._size is None and not lines:
+            raise _OutOfRangeError(f"{self._name()} is empty; a table needs a line")
         if self._size is not None:
             if len(lines) < self._size:
                 raise _InvalidArgumentError(f"the file has {len(lines)} lines, vocab_size is {self._size}")
