@@ -67,6 +67,7 @@ class Graph:
     has_guesses = False  # such a loop is in it
     #: of a graph that is written to a file: what changes variables in the function that is traced, by their names
     writes: "dict[str, list[Node]] | None" = None
+    network: Any = None  # of the network of a model of Keras: a weak reference to it
 
     def __init__(self, seed: int = 0, _borrowed: Any = None):
         self._after: list[Node] = []

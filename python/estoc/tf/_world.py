@@ -676,14 +676,16 @@ class Variable(metaclass=_Made):
         """The variable that stands for this one in the graph of a network or of a model_fn."""
         found = graph.twins.get(id(self))
         if found is None:
+            network = None if graph.network is None else graph.network()
+            trainable = self._trainable and (network is None or network.may_train(self))
             keep = Keep()
             name = keep.string(self._name.rsplit("/", 1)[-1])  # below the scope of the layer that is called
             handle = lib.est_weight(graph._c, name, c_shape(self._shape), keep.options(
                 "est_weight_options", dtype=self._dtype.number,
-                frozen=not (self._trainable and self._dtype.is_floating),
+                frozen=not (trainable and self._dtype.is_floating),
                 initializer=c_initializer(keep, lambda shape, dtype: self._world.read(self._bytes))))
             graph.check()
-            found = Variable._of(None, graph, handle, self._trainable)
+            found = Variable._of(None, graph, handle, trainable)
             graph.twins[id(self)] = found
             graph.twin_of[id(found)] = self
         return found

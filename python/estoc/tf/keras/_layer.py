@@ -337,6 +337,7 @@ def _same(before: Any, value: Any) -> bool:
 _OF_RAGGED_VALUES = {"Embedding", "StringLookup", "IntegerLookup", "Hashing", "Discretization", "Activation", "Dropout",
                      "ReLU", "LeakyReLU", "ELU", "Dense", "Rescaling"}
 _ROWS_TO_ONE = {"GlobalAveragePooling1D", "GlobalMaxPooling1D"}
+_NORMALIZES_BATCHES = {"BatchNormalization", "SyncBatchNormalization"}
 _OWN_LAYERS = __name__.rsplit(".", 1)[0] + ".layers"
 
 
@@ -509,6 +510,14 @@ class Layer(Recorded, Named):
     @property
     def submodules(self) -> tuple:
         return tuple(self._flat_layers())
+
+    def _trained_layers(self, above: bool = True, found: Any = None) -> dict:
+        """This layer and all within, and whether their variables are trained."""
+        found = {} if found is None else found
+        found[self] = above and self._trainable or found.get(self, False)
+        for layer in self._layers:
+            layer._trained_layers(above and self._trainable, found)
+        return found
 
     def _flat_layers(self) -> list:
         """All layers within, each once, also one that several of them share."""
@@ -1172,12 +1181,14 @@ class NativeLayer(Layer):
         keep = Keep()
         options = keep.options("est_call_options", training=training, **masks)
         nodes = keep.span("est_nodes", "est_node", [n._c for n in inputs])
-        if self._precision is None:
-            result = lib.est_layer_call_with(self._layer(), nodes, options)
-        else:
-            before_it = lib.est_graph_precision(graph._c, self._precision)
-            result = lib.est_layer_call_with(self._layer(), nodes, options)
-            lib.est_graph_precision(graph._c, before_it)
+        self._layer()
+        with _Training(self, graph, inputs, training):
+            if self._precision is None:
+                result = lib.est_layer_call_with(self._native, nodes, options)
+            else:
+                before_it = lib.est_graph_precision(graph._c, self._precision)
+                result = lib.est_layer_call_with(self._native, nodes, options)
+                lib.est_graph_precision(graph._c, before_it)
         try:
             graph.check()
         except BaseException:
@@ -1247,6 +1258,34 @@ class NativeLayer(Layer):
     def _costs(self, graph: Graph) -> list:
         variables = self._in_graphs.get(graph, ())
         return super()._costs(graph) + [(variables[i], cost) for i, cost in self._regularized if i < len(variables)]
+
+
+class _Training:
+    """Around a call in the network of a model: the layer is trained if it is the model's and was when the model was
+    compiled. The network has the values of other layers, and trains none of them."""
+
+    def __init__(self, layer: NativeLayer, graph: Graph, inputs: list, training: bool):
+        network = None if graph.network is None else graph.network()
+        self._layers = [] if network is None else [
+            (item, network.trains_layer(item)) for item in [layer] + layer._flat_layers()
+            if isinstance(item, NativeLayer) and item._native is not None]
+        for item, trained in self._layers:
+            if trained is None:
+                network.use_other(item, inputs if item is layer else None)
+                if training and item._trainable and type(item).__name__ in _NORMALIZES_BATCHES:
+                    raise NotImplementedError(f"{item.name} is a {type(item).__name__} that is not a layer of {network.name}, whose "
+                                              "training would change its moving statistics: call it with training=False, "
+                                              "set its trainable to False, or make it an attribute of the model")
+
+    def _set(self, ended: bool) -> None:
+        for item, trained in self._layers:
+            lib.est_layer_set_trainable(item._native, item._trainable if ended else bool(trained))
+
+    def __enter__(self) -> None:
+        self._set(False)
+
+    def __exit__(self, *of_exception: Any) -> None:
+        self._set(True)
 
 
 def _single(node: Node) -> Node:

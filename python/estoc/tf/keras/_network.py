@@ -17,6 +17,7 @@ from ...graph import Graph, Node, as_node
 from .. import _devices, _structure
 from .._eager import Tensor, unwrap
 from .._world import Variable, before_write
+from ._layer import build_in
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -28,7 +29,7 @@ def graph_of(pointer: Any) -> Graph:
     if graph is None or graph._c is None:  # the address of one that was freed
         graph = Graph(_borrowed=pointer)
         graph._kept_in([])
-        graph.twins, graph.twin_of = {}, {}
+        graph.twins, graph.twin_of, graph.others = {}, {}, weakref.WeakKeyDictionary()
         _graphs[address] = graph
     return graph
 
@@ -73,9 +74,15 @@ class Network:
         self._variables: list[Variable] = []  # that it has trained
         # of former compiles: what they have trained, and where the names of their variables begin
         self._former: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._trained: Any = {}  # layers of the model, and whether they are trained
+        self.has_loss = False  # that of compile was built
         self.kinds: dict[str, tuple] = {}  # of the components that it was built for
 
     # --- variables ---
+
+    @property
+    def name(self) -> str:
+        return self._model().name
 
     def _own_graph(self) -> Graph | None:
         pointer = lib.est_network_graph(self._c)
@@ -91,8 +98,7 @@ class Network:
         if graph is None or model is None:
             return self._held
         found: dict[int, tuple] = {}
-        layers = [model] + model._flat_layers()
-        for layer in layers:
+        for layer in [model] + model._flat_layers() + list(graph.others):
             mine, theirs = layer._in_graphs.get(self._world.graph, ()), layer._in_graphs.get(graph, ())
             for a, b in zip(mine, theirs):
                 found[id(a)] = (a, b._bytes)
@@ -100,7 +106,45 @@ class Network:
                 twin = graph.twins.get(id(variable))
                 if twin is not None:
                     found[id(variable)] = (variable, twin._bytes)
+        for twin in graph.twins.values():  # of the loss, say
+            variable = graph.twin_of[id(twin)]
+            if variable._world is self._world:
+                found.setdefault(id(variable), (variable, twin._bytes))
         return list(found.values())
+
+    # --- what is trained ---
+
+    def trains_layer(self, layer: Any) -> bool | None:
+        """Whether the variables of a layer are trained; None: it is none of the model's."""
+        if layer not in self._trained:  # not of the model, or made in the call
+            self._trained = weakref.WeakKeyDictionary(self._model()._trained_when_compiled())
+        return self._trained.get(layer)
+
+    def may_train(self, variable: Variable) -> bool:
+        """Whether a variable is one of a layer that is trained, and not one that the loss uses, say."""
+        self._trained = weakref.WeakKeyDictionary(self._model()._trained_when_compiled())
+        return any(is_trained and any(variable is own for own in layer._own_weights)
+                   for layer, is_trained in self._trained.items())
+
+    def has_other_training(self) -> bool:
+        """At a compile: whether variables of add_weight were frozen in the graph, and are not now, or the other way."""
+        graph = self._own_graph()
+        changed = graph is not None and not self._world.is_remote and any(
+            twin.trainable != (variable.trainable and self.may_train(variable))
+            for twin in graph.twins.values() for variable in [graph.twin_of[id(twin)]])
+        return changed
+
+    def use_other(self, layer: Any, inputs: list | None) -> None:
+        """Before the call of a layer that is none of the model's: it has its values in the world."""
+        graph, world = self._own_graph(), self._world
+        if layer in graph.others:
+            return
+        graph.others[layer] = True
+        if inputs and world.graph not in layer._in_graphs:
+            build_in(layer, world, [(node.dtype, node.shape) for node in inputs])
+        if world.is_remote and layer._in_graphs.get(world.graph):
+            raise NotImplementedError(f"{layer.name} has variables and is not a layer of {self.name}: a cluster has those of the "
+                                      "model only. Make it an attribute of the model, and set its trainable to False")
 
     def hold(self) -> None:
         """Variables may outlive the model, whose layers know them: they keep this alive while it has their values."""
@@ -217,6 +261,7 @@ class Network:
         self.optimizer, self._older, self._variables = optimizer, set(self._all_names()), []
         self._former.pop(optimizer, None)
         optimizer._compiled.add(self)
+        self.has_loss = False
         if lib.est_network_session(self._c) == NULL or self.has_cluster or self._world.is_remote:
             return
         bound = optimizer._bound.get(self._world)
@@ -238,6 +283,12 @@ class Network:
             like = owned(pointer, "est_dataset_free", parents=(keep, one))
         check(lib.est_network_build(self._c, like))
         self._version = -1
+
+    def build_loss(self, rows: Any) -> None:
+        """A loss or metric of the program may use layers of others, which have their values before the first step."""
+        if not self.has_loss and not self.has_cluster and not self._world.is_remote:
+            self.build_training(rows)
+        self.has_loss = True
 
     def _trained_by(self, optimizer: Any) -> tuple[list, str | None]:
         """The variables that an optimizer has trained here, and where the names of its slots begin."""
@@ -296,7 +347,8 @@ class Network:
         """What C does not do after an update, constraints and moving averages: functions for after every batch and for
         the end; None: there is nothing to do."""
         optimizer, model = self.optimizer, self._model()
-        pairs = [pair for pair in self._pairs() if pair[0].trainable and (optimizer.use_ema or pair[0].constraint)]
+        trained = {id(variable) for variable in model._trained_variables()}
+        pairs = [pair for pair in self._pairs() if id(pair[0]) in trained and (optimizer.use_ema or pair[0].constraint)]
         if not pairs:
             return None
         if self._world.is_shared:
@@ -335,6 +387,7 @@ class Network:
         model = self._model()
         nodes = [Node(graph, lib.est_network_input_node(features, name.encode())) for name in self.names]
         graph.check()
+        graph.network, self._trained = weakref.ref(self), {}
         graph.only_shapes = bool(model.__dict__.get("_only_shapes"))
         with graph.as_default():
             result = model._in_graph(model._pack_inputs(nodes), training=training)

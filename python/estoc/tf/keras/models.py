@@ -404,9 +404,25 @@ class Model(_Layer):
         d["optimizer"] = _optimizers.get(optimizer)
         d["loss"] = loss
         d["_compiled"] = _Compiled(loss, metrics, weighted_metrics, loss_weights, bool(run_eagerly))
+        d["_compiled"].trained = _weakref.WeakKeyDictionary(self._trained_layers())
         d["_steps"] = {}  # those of before have traced another loss and optimizer
+        if self._network is not None and self._network.has_other_training():
+            self._drop_network()
         if self._network is not None:
             self._compile_network()
+
+    def _trained_when_compiled(self) -> dict:
+        """Its layers, and whether their variables are trained: as in Keras `trainable` counts when compile is called.
+        Layers that were made later are as they are now."""
+        found, then = self._trained_layers(), {} if self._compiled is None else self._compiled.trained
+        return {layer: then.get(layer, now) for layer, now in found.items()}
+
+    def _trained_variables(self) -> list:
+        """Those that fit and train_on_batch train."""
+        found, graph = self._all_weights(), self._graph_now()
+        trained = {id(variable) for layer, is_trained in self._trained_when_compiled().items() if is_trained
+                   for variable in [*layer._own_weights, *layer._in_graphs.get(graph, ())]}
+        return [variable for variable in found if variable.trainable and id(variable) in trained]
 
     def _compile_network(self) -> None:
         compiled, network, keep = self._compiled, self._network, _Keep()
@@ -501,6 +517,8 @@ class Model(_Layer):
         for name, kind in kinds.items():
             network.kinds.setdefault(name, kind)
         try:
+            if compiled and self._compiled.is_written():
+                network.build_loss(rows)
             network.take()
         except BaseException:  # built for data that the variables do not fit: the next call makes another one
             self.__dict__["_network"] = None
@@ -520,12 +538,12 @@ class Model(_Layer):
     def _bring_optimizer(self, rows: _Any) -> None:
         """Before training: gives the network what the optimizer has in the world, from loops or a checkpoint."""
         world, optimizer = self._world_now(), self.optimizer
-        self._network.trains(self.trainable_variables)
+        self._network.trains(self._trained_variables())
         bound = optimizer._bound.get(world)
         if world.is_remote or not _restorations and (bound is None or self._network in world.trained or
                                                      not bound.trained and not int(bound.iterations)):
             return
-        optimizer._make_slots(world, self.trainable_variables)
+        optimizer._make_slots(world, self._trained_variables())
         world.session()  # what waits for the slots gets them now
         self._network.build_training(rows)
         self._network.take()
@@ -649,7 +667,7 @@ class Model(_Layer):
         world.trained.add(network)
         if follow is not None:
             keep_averages()
-            self.optimizer.finalize_variable_values(self.trainable_variables)
+            self.optimizer.finalize_variable_values(self._trained_variables())
         history.set_model(self)
         self.__dict__["history"] = history
         if directory is not None and backup.delete_checkpoint:
@@ -667,8 +685,6 @@ class Model(_Layer):
         of C do not know."""
         if self._has_own_step(what) or self.stateful:
             return True
-        if what == "train_step" and self._known_inputs() is not None and not self.trainable_weights:
-            return True  # C minimizes over variables
         return False
 
     def _has_own_step(self, what: str) -> bool:
@@ -918,8 +934,9 @@ class Model(_Layer):
         with _GradientTape() as tape:
             y_pred = self(x, training=True)
             loss = self._counted_loss(x, y, y_pred, sample_weight)
-        if self.trainable_variables:
-            self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        trained = self._trained_variables()
+        if trained:
+            self.optimizer.minimize(loss, trained, tape=tape)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def test_step(self, data: _Any) -> dict:
@@ -1403,10 +1420,17 @@ class _Compiled:
         self.given = loss if isinstance(loss, (list, tuple, dict)) else _losses._as_loss(loss)
         self.given_metrics, self.given_weighted, self.loss_weights = metrics, weighted, loss_weights
         self.metrics, self.weighted = _list(metrics), _list(weighted)
+        self.trained: _Any = {}  # layers, and whether they were trainable
         self.mean = _metrics.Mean(name="loss")
         self.counted = False  # in the step that is traced
         self._objects: list | None = None
         self._losses: list | None = None  # one for each output
+
+    def is_written(self) -> bool:
+        """Whether a loss or a metric is a function or a class of the program."""
+        given = _structure.flatten([self.given, self.metrics, self.weighted])
+        return any(not (getattr(one, "fn", None) or type(one)).__module__.startswith(__name__.split(".")[0] + ".")
+                   for one in given if one is not None and not isinstance(one, str))
 
     # --- by outputs ---
 
