@@ -508,3 +508,35 @@ def test_ctrl_c(name):
     done = subprocess.run([sys.executable, "-c", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=120)
     assert done.stdout == "stopped\n" and done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("is_python", [False, True], ids=["C", "train_step"])
+def test_callbacks_know_the_epochs_and_steps(is_python):
+    class Own(tf.keras.Sequential):
+        def train_step(self, data):
+            return super().train_step(data)
+
+    class Notes(tf.keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.found = []
+
+        def note(self, logs=None):
+            self.found.append((self.params["epochs"], self.params["steps"], self.params["verbose"]))
+
+        on_train_begin = on_test_begin = on_predict_begin = note
+
+    x = np.zeros((64, 4), np.float32)
+    rows = tf.data.Dataset.from_tensor_slices((x, x))
+    model, notes = (Own if is_python else tf.keras.Sequential)([tf.keras.layers.Dense(4, input_shape=(4,))]), Notes()
+    model.compile("sgd", "mse")
+    for given, named, steps in (
+            ((x, x), {}, 2), ((x, x), {"batch_size": 10, "validation_split": 0.25}, 5), ((rows.batch(16),), {}, 4),
+            ((rows.batch(16).filter(lambda a, b: True),), {}, None), ((rows.repeat().batch(16),), {"steps_per_epoch": 3}, 3)):
+        notes.found = []
+        history = model.fit(*given, epochs=2, verbose=0, callbacks=[notes], **named)
+        assert history.params == {"epochs": 2, "steps": steps, "verbose": 0} and set(notes.found) == {(2, steps, 0)}
+    notes.found = []
+    model.evaluate(rows.batch(16), steps=2, verbose=0, callbacks=[notes])
+    model.predict(x, batch_size=10, verbose=0, callbacks=[notes])
+    assert notes.found == [(1, 2, 0), (1, 7, 0)]

@@ -175,6 +175,16 @@ class _Validation(_Fit):
             self.model._world_now().trained.add(self.model._network)
 
 
+def _params(epochs: int, steps: int | None, verbose: _Any) -> dict:
+    """What callbacks know of a call."""
+    return {"verbose": 1 if verbose == "auto" else verbose, "epochs": epochs, "steps": steps}
+
+
+def _steps_of(x: _Any, rows: _Any, batch_size: int | None, steps: int | None, kept: float = 0.0) -> int | None:
+    """The steps of a pass over arrays or a dataset, of which only so many are made if a number is given."""
+    return steps or (_known_steps(x) if isinstance(x, _data.Dataset) else rows.steps(batch_size, kept))
+
+
 def _known_steps(batches: _Any) -> int | None:
     """Of a pass; None: only its end says it."""
     known = int(batches.cardinality())
@@ -633,8 +643,9 @@ class Model(_Layer):
             verbose, steps_per_epoch or rows.steps(batch_size, validation_split)).hook(keep)]
         follow, keep_averages = network.follow_up() or (None, None)
         first = [] if follow is None else [_callbacks._FollowUp(follow)._hook(_callbacks._Unsynced(), keep)]
-        hooks = self._hooks(callbacks, fit, keep, {"epochs": epochs, "steps": steps_per_epoch, "verbose": verbose},
-                            more=progress, first=first)
+        params = _params(epochs, _steps_of(x, rows, batch_size, steps_per_epoch, validation_split), verbose)
+        history.set_params(params)
+        hooks = self._hooks(callbacks, fit, keep, params, more=progress, first=first)
         if not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
             self._give_rate(float(_lib.est_network_learning_rate(network._c)))
         out = _ffi.new("est_history **")
@@ -683,9 +694,7 @@ class Model(_Layer):
     def _is_traced(self, what: str) -> bool:
         """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
         of C do not know."""
-        if self._has_own_step(what) or self.stateful:
-            return True
-        return False
+        return self._has_own_step(what) or self.stateful
 
     def _has_own_step(self, what: str) -> bool:
         """Whether the program has written a part of a step."""
@@ -760,9 +769,10 @@ class Model(_Layer):
         out = _ffi.new("est_metrics **")
         progress = None if verbose == 0 else _callbacks._Progress(verbose, steps or rows.steps(batch_size))
         more = [] if progress is None else [progress.hook(keep, test=True)]
+        params = _params(1, _steps_of(x, rows, batch_size, steps), verbose)
         _check_signals(_lib.est_network_evaluate(network._c, keep.options(
             "est_network_evaluate_options", batch_size=batch_size or 0, steps=steps or 0, verbose=_lib.EST_VERBOSE_NONE,
-            callbacks=self._hooks(callbacks, _Fit(self, False), keep, {}, test=True, more=more), **rows.options(keep)), out))
+            callbacks=self._hooks(callbacks, _Fit(self, False), keep, params, test=True, more=more), **rows.options(keep)), out))
         found = _metrics_of(_owned(out[0], "est_metrics_free"))
         if progress is not None:
             progress.finish(progress.runs or steps or rows.steps(batch_size) or 0, found)
@@ -777,10 +787,13 @@ class Model(_Layer):
         """The outputs for all rows."""
         _only_hints("predict", named)
         x = _batches_of(self, x)
-        told = [one for one in self._told(callbacks, {}) if one._overrides(*_callbacks._OF_PREDICTIONS)]
+        params = _params(1, None, verbose)
+        told = [one for one in self._told(callbacks, params) if one._overrides(*_callbacks._OF_PREDICTIONS)]
         self._has_own_step("test_step")  # what nothing calls is refused
         if told or self.stateful or _overridden(type(self), "predict_step"):
-            return self._predict_told(x, batch_size, steps, told)
+            batches = self._batches(x, None, batch_size, None, False)
+            params["steps"] = steps or _known_steps(batches)
+            return self._predict_told(x, batches, steps, told)
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
@@ -795,13 +808,13 @@ class Model(_Layer):
             progress.finish(done, {})
         return self._pack_outputs([_to_array(_take_tensor(out[i]), copy=True) for i in range(n)])
 
-    def _predict_told(self, x: _Any, batch_size: int | None, steps: int | None, callbacks: list) -> _Any:
+    def _predict_told(self, x: _Any, batches: _Any, steps: int | None, callbacks: list) -> _Any:
         """predict, batch by batch, with calls of callbacks around each."""
         for callback in callbacks:
             callback.on_predict_begin({})
         begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
         outputs, has_labels = [], isinstance(x, _data.Dataset)
-        for n, batch in enumerate(self._batches(x, None, batch_size, None, False)):
+        for n, batch in enumerate(batches):
             if steps is not None and n == steps:
                 break
             begin(n)
@@ -1006,10 +1019,13 @@ class Model(_Layer):
         if _callbacks.BackupAndRestore._among(callbacks) is not None:
             raise NotImplementedError("BackupAndRestore runs in C's loop, and this model overrides train_step, or has a "
                                       "metric that is written in Python; a ModelCheckpoint keeps its weights")
-        given = self._told(callbacks, {"epochs": epochs, "steps": steps, "verbose": verbose})
+        params = _params(epochs, steps or _known_steps(batches), verbose)
+        given = self._told(callbacks, params)
         around = _callbacks._around(given, ["on_train_batch_begin", "on_batch_begin"],
                                     ["on_train_batch_end", "on_batch_end"])
         history, logs = _callbacks.History(), {}
+        history.set_params(params)
+        history.set_model(self)
         for callback in given:
             callback.on_train_begin({})
         iterator, known = None, _known_steps(batches)
@@ -1061,8 +1077,9 @@ class Model(_Layer):
                          callbacks: _Any, verbose: _Any, return_dict: bool) -> _Any:
         counter = _callbacks._Counter()
         progress = None if verbose == 0 else _callbacks._Progress(verbose, steps)
-        found = self._test(self._batches(x, y, batch_size, sample_weight, False), steps,
-                           self._told(callbacks, {}) + [counter])
+        batches = self._batches(x, y, batch_size, sample_weight, False)
+        told = self._told(callbacks, _params(1, steps or _known_steps(batches), verbose))
+        found = self._test(batches, steps, told + [counter])
         if progress is not None:
             progress.finish(counter.batches, found)
         return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
