@@ -167,3 +167,60 @@ def test_what_nothing_calls_is_refused():
         fitted(compiled(Unheard))
     with pytest.raises(NotImplementedError, match="Unused overrides update_step.*override apply_gradients"):
         Unused()
+
+
+class Moving(K.layers.Layer):
+    def build(self, shape):
+        self.mean = self.add_weight(name="mean", shape=(shape[-1],), trainable=False, initializer="zeros")
+        self.calls = self.add_weight(name="calls", shape=(), trainable=False, initializer="zeros")
+
+    def call(self, x, training=False):
+        self.calls.assign_add(1.0)
+        if training:
+            self.mean.assign(0.5 * self.mean + 0.5 * tf.reduce_mean(x, 0))
+        return x - self.mean
+
+
+@pytest.mark.parametrize("is_functional", (False, True))
+def test_assign_in_call(is_functional):
+    layer = Moving()
+    model = K.Sequential(([K.Input((4,))] if is_functional else []) + [layer, K.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(X, X[:, :1], batch_size=4, epochs=2, verbose=0)
+    np.testing.assert_allclose(layer.mean.numpy(), np.full(4, 1 - 0.5**4), rtol=1e-6)
+    assert float(layer.calls) == 4
+    model.train_on_batch(X, X[:, :1])
+    np.testing.assert_allclose(layer.mean.numpy(), np.full(4, 1 - 0.5**5), rtol=1e-6)
+    model.predict(X, batch_size=2, verbose=0)
+    assert float(layer.calls) == 9
+    model.evaluate(X, X[:, :1], verbose=0)
+    model.predict_on_batch(X)
+    assert float(layer.calls) == 11
+
+
+def count(variable):
+    variable.assign_add(1.0)
+
+
+class Hidden(K.layers.Layer):
+    def build(self, shape):
+        self.calls = self.add_weight(name="calls", shape=(), trainable=False, initializer="zeros")
+        self.calls.assign(0.0)
+
+    def call(self, x):
+        count(self.calls)
+        return x
+
+
+def test_assign_that_no_class_names(tmp_path):
+    layer = Hidden()
+    model = K.Sequential([K.Input((4,)), layer, K.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.summary(print_fn=lambda *lines: None)
+    for use in (lambda: model.fit(X, X[:, :1], verbose=0), lambda: model.predict(X, verbose=0)):
+        with pytest.raises(NotImplementedError, match="assigns to it in each call"):
+            use()
+    with pytest.raises(NotImplementedError, match="assigns to variables in its call"):
+        model.save(str(tmp_path / "saved"))
+    model.save_weights(str(tmp_path / "weights"))
+    assert float(layer.calls) == 0

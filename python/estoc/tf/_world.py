@@ -748,6 +748,11 @@ class Variable(metaclass=_Made):
             graph = default_graph()
             if graph is not None and graph.writes is not None:
                 return self._write_to_file(graph, function, value)
+            if graph is not None and graph.is_sketch and not getattr(graph, "is_building", False):
+                return self  # by a call that nobody runs
+            network = None if graph is None or graph.network is None else graph.network()
+            if network is not None:
+                return self._write_in_network(graph, network)
             return self._write_now(function, value)
         graph = trace.graph if trace is not None else self.graph
         if graph is not self.graph:
@@ -766,6 +771,15 @@ class Variable(metaclass=_Made):
         if trace is not None:
             trace.add_write([self._name], operation)
         return self if trace is not None else operation
+
+    def _write_in_network(self, graph: Graph, network: Any) -> "Variable":
+        """A write in the call of a model while C builds it. One that nobody runs, for shapes, is left out."""
+        if not graph.only_shapes:
+            raise NotImplementedError(f"{self.name}: a function assigns to it in each call of the model, which the steps of C do "
+                                      "not do: assign in `call` itself or in a method of the layer, or override train_step "
+                                      "(return super().train_step(data)), test_step and predict_step alike")
+        network.has_writes = True
+        return self
 
     def _write_to_file(self, graph: Graph, function: str, value: Any) -> "Variable":
         """A write in a graph of functions that are saved."""

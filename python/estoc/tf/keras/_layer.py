@@ -327,6 +327,14 @@ def _names_in(method: Any) -> set[str]:
     return names
 
 
+_WRITES = {"assign", "assign_add", "assign_sub"}
+
+
+def assigns(layers: list) -> bool:
+    """Whether `call` of a class of the program assigns to variables: networks of C have no such step."""
+    return any(_read_by_call(type(layer)) & _WRITES for layer in layers)
+
+
 def _same(before: Any, value: Any) -> bool:
     """Whether an attribute has kept its value."""
     if before is value:
@@ -966,9 +974,11 @@ class Layer(Recorded, Named):
         of_library = _calls_library(type(self))
         if not self.built and args and not (of_library and type(self).build.__module__.startswith("estoc.")):
             with self._within(graph) if of_library and not self._scoped else contextlib.nullcontext():
+                graph.is_building = True
                 self.build(_structure.map_structure(
                     lambda node: Shape(node.shape) if isinstance(node, Node) and node.shape is not None else None, args[0])
                     if not isinstance(args[0], Node) else args[0].shape)
+                graph.is_building = False
             self.__dict__["built"] = True
         parameters = inspect.signature(self.call).parameters
         if "training" in parameters and named.get("training") is None:

@@ -68,6 +68,7 @@ class Network:
         self._held: list[tuple[Variable, bytes]] = []  # variables that it has newer values of
         self._version = -1  # of the world's variables that the session has
         self._keep: list = []
+        self.has_writes = False  # the call assigns to variables
         self.has_guesses = False  # it can tell shapes, and compute nothing
         self.optimizer: Any = None  # of compile
         self._older: set[str] = set()  # names of variables before it
@@ -394,7 +395,7 @@ class Network:
         leaves = _structure.flatten(result)
         if len(leaves) != len(self.outputs) or not all(isinstance(leaf, Node) for leaf in leaves):
             raise ValueError(f"{model.name} has the outputs {', '.join(self.outputs)}, and its call gave {result!r}")
-        self.has_guesses = self.has_guesses or graph.has_guesses
+        self.has_guesses = self.has_guesses or graph.has_guesses or self.has_writes
         masks = [graph.masks.get((leaf._c.id, leaf._c.output)) for leaf in leaves]
         leaves = [leaf if mask is None else Node(graph, lib.est_masked(leaf._c, mask._c))
                   for leaf, mask in zip(leaves, masks)]

@@ -63,6 +63,7 @@ from ._layer import InputLayer as _InputLayer
 from ._layer import KerasTensor as _KerasTensor
 from ._layer import Layer as _Layer
 from ._layer import NativeLayer as _NativeLayer
+from ._layer import assigns as _assigns
 from ._layer import build_in as _build_in
 from ._layer import unique_name as _unique_name
 from ._layer import unrun as _unrun
@@ -706,7 +707,14 @@ class Model(_Layer):
             return True
         if what == "train_step" and _overridden(type(self.optimizer), *_optimizers._METHODS):
             return True
-        return self._has_own_metrics()
+        return self._has_own_metrics() or self._assigns()
+
+    def _assigns(self) -> bool:
+        """Whether a call assigns to variables."""
+        return _assigns([self] + self._flat_layers())
+
+    def _predicts_in_python(self) -> bool:
+        return _overridden(type(self), "predict_step") is not None or self._assigns()
 
     def _has_own_metrics(self) -> bool:
         return self._compiled is not None and any(map(_is_own_metric, self._compiled.metrics + self._compiled.weighted))
@@ -790,7 +798,7 @@ class Model(_Layer):
         params = _params(1, None, verbose)
         told = [one for one in self._told(callbacks, params) if one._overrides(*_callbacks._OF_PREDICTIONS)]
         self._has_own_step("test_step")  # what nothing calls is refused
-        if told or self.stateful or _overridden(type(self), "predict_step"):
+        if told or self.stateful or self._predicts_in_python():
             batches = self._batches(x, None, batch_size, None, False)
             params["steps"] = steps or _known_steps(batches)
             return self._predict_told(x, batches, steps, told)
@@ -818,7 +826,7 @@ class Model(_Layer):
             if steps is not None and n == steps:
                 break
             begin(n)
-            if _overridden(type(self), "predict_step"):
+            if self._predicts_in_python():
                 outputs.append(self._step_on(batch))
                 end(n, {"outputs": outputs[-1]})
                 continue
@@ -850,7 +858,7 @@ class Model(_Layer):
 
     @_by_one_thread
     def predict_on_batch(self, x: _Any) -> _Any:
-        if _overridden(type(self), "predict_step"):
+        if self._predicts_in_python():
             return self._step_on(_structure.map_structure(lambda leaf: _floating(_unwrap(leaf)), x))
         if self.stateful:
             return self._called_on(x)
@@ -1164,6 +1172,9 @@ class Model(_Layer):
         """One that predicts what the model does."""
         network = self._saved_network()
         if network.has_guesses:
+            if network.has_writes:
+                raise NotImplementedError(f"{self.name} assigns to variables in its call, which no predictor does: give a name "
+                                          "that ends with .keras, or use save_weights")
             raise NotImplementedError(f"{self.name} has a loop over an unknown number of steps, which is unrolled: fit or "
                                       "predict with the number of steps that the SavedModel takes first, or give a name "
                                       "that ends with .keras")
