@@ -224,3 +224,37 @@ def test_assign_that_no_class_names(tmp_path):
         model.save(str(tmp_path / "saved"))
     model.save_weights(str(tmp_path / "weights"))
     assert float(layer.calls) == 0
+
+
+@pytest.mark.parametrize("of_model", (False, True))
+def test_a_layer_that_is_frozen_after_a_call(of_model):
+    norm = K.layers.BatchNormalization(momentum=0.5)
+    model = K.Sequential([K.layers.Dense(4, input_shape=(4,)), norm, K.layers.Dense(1)])
+    model(X, training=True)
+    (model if of_model else norm).trainable = False
+    before = norm.moving_variance.numpy()
+    np.testing.assert_array_equal(model(X, training=True), model(X))
+    np.testing.assert_array_equal(norm.moving_variance, before)
+    (model if of_model else norm).trainable = True
+    model(X, training=True)
+    assert not np.array_equal(norm.moving_variance, before)
+
+
+class Stepping(K.Model):
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x, y, self(x, training=True))
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        return {"loss": loss}
+
+
+def test_minimize_of_a_frozen_model():
+    model = compiled(Stepping)
+    model.trainable = False
+    assert fitted(model) == {"loss": 9.0}
+    optimizer = K.optimizers.Adam()
+    optimizer.apply_gradients([])
+    assert int(optimizer.iterations) == 0
+    with pytest.raises(ValueError, match="No gradients"):
+        optimizer.apply_gradients([(None, model.weights[0])])

@@ -511,9 +511,18 @@ class Layer(Recorded, Named):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        self.__dict__["_trainable"] = bool(value)
+        self._freeze(value)
         for layer in self._layers:
             layer.trainable = value
+
+    _looks_at_trainable = False  # a call of a frozen layer is another one
+
+    def _freeze(self, value: bool) -> None:
+        """Sets whether it is trainable."""
+        changed = self._trainable != bool(value)
+        self.__dict__["_trainable"] = bool(value)
+        if changed and (self._looks_at_trainable or "trainable" in _read_by_call(type(self))):
+            self._change()
 
     @property
     def submodules(self) -> tuple:
@@ -1178,7 +1187,7 @@ class NativeLayer(Layer):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        self.__dict__["_trainable"] = bool(value)
+        self._freeze(value)
         if self._native is not None:
             lib.est_layer_set_trainable(self._native, bool(value))
 

@@ -530,7 +530,7 @@ class Dropout(_NativeLayer):
 class BatchNormalization(_NativeLayer):
     """Normalizes the last axis by the batch while training, by moving averages otherwise."""
 
-    _supports_masking = True
+    _supports_masking = _looks_at_trainable = True
     _parameters = ("inputs", "training", "mask")
 
     def __init__(self, axis: int = -1, momentum: float = 0.99, epsilon: float = 0.001, center: bool = True,

@@ -351,7 +351,10 @@ class Optimizer(_Recorded):
             raise TypeError(f"apply_gradients() got an unexpected keyword argument {next(iter(named))!r}")
         if aggregate is not None:
             skip_gradients_aggregation = not aggregate
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        given = list(grads_and_vars)
+        if not given:  # of a model that is frozen
+            return self.iterations
+        pairs = [(gradient, variable) for gradient, variable in given if gradient is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable.")
         variables = tuple(variable for _, variable in pairs)
