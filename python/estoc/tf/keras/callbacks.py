@@ -2,6 +2,7 @@
 """tf.keras.callbacks: those of the library, and a class for your own."""
 from __future__ import annotations
 
+import contextlib as _contextlib
 import os as _os
 import sys as _sys
 import time as _time
@@ -121,6 +122,9 @@ class _FollowUp(Callback):
 class _Unsynced:
     """A fit whose callbacks see to the values of the network themselves."""
 
+    def heard(self) -> _Any:
+        return _contextlib.nullcontext()
+
     def before(self, loop: _Any) -> None: ...
 
     def after(self, loop: _Any) -> None: ...
@@ -168,7 +172,8 @@ class _Events:
 
     def _call(self, loop: _Any, method: str, *arguments: _Any) -> None:
         self.fit.before(loop)
-        getattr(self.callback, method)(*arguments)
+        with self.fit.heard():
+            getattr(self.callback, method)(*arguments)
         self.fit.after(loop)
 
     def _with_logs(self, loop: _Any, method: str, number: int) -> None:

@@ -2,6 +2,7 @@
 """tf.keras.models: Sequential, functional and subclassed models over networks of the library."""
 from __future__ import annotations
 
+import contextlib as _contextlib
 import functools as _functools
 import html as _html
 import itertools as _itertools
@@ -86,6 +87,10 @@ class _Fit:
     def __init__(self, model: "Model", trains: bool = True):
         self.model, self.trains = model, trains
         self.rate = float("nan")
+
+    def heard(self) -> _Any:
+        """Around the method of a callback."""
+        return _without_use(self.model)
 
     def before(self, loop: _Any) -> None:
         network, model = self.model._network, self.model
@@ -208,13 +213,35 @@ def _writable(path: str, overwrite: bool) -> None:
 
 
 def _by_one_thread(method: _Callable) -> _Callable:
-    """A method of a model that waits while another thread uses the network."""
+    """A method of a model that waits while another thread uses the network. Functions of a dataset must not: that thread
+    may wait for what they give."""
     @_functools.wraps(method)
     def call(self: "Model", *args: _Any, **named: _Any) -> _Any:
-        with self._use_lock():
+        use = self._use_lock()
+        if not use.acquire(blocking=not isinstance(_threading.current_thread(), _threading._DummyThread)):
+            raise RuntimeError(f"{self.name}.{method.__name__} in a thread of a dataset or of a function, while another thread "
+                               "uses the model, which may wait for the result: predict before, or call the model, as in "
+                               "model(x), which does not wait")
+        try:
             return method(self, *args, **named)
+        finally:
+            use.release()
 
     return call
+
+
+@_contextlib.contextmanager
+def _without_use(model: "Model") -> _Any:
+    """While code of the program runs in a callback: other threads may use the model, which it may wait for."""
+    use = model._use_lock()
+    if not use._is_owned():
+        yield
+        return
+    state = use._release_save()
+    try:
+        yield
+    finally:
+        use._acquire_restore(state)
 
 
 class Model(_Layer):
@@ -606,8 +633,9 @@ class Model(_Layer):
             if validation_data is None and validation_split:
                 (x, y, sample_weight), validation_data = _split_rows((x, y, sample_weight), validation_split)
             held = None if validation_data is None else self._held_out(validation_data, validation_batch_size or batch_size)
-            return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
-                                    initial_epoch, steps, validation_steps, validation_freq, verbose)
+            with _without_use(self):  # the network has no part in it
+                return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
+                                        initial_epoch, steps, validation_steps, validation_freq, verbose)
         if validation_batch_size not in (None, batch_size or 32):
             raise NotImplementedError("validation_batch_size: validation data has batches of batch_size; leave it out, or give a "
                                       "dataset as validation_data, which has batches of its own")
@@ -770,7 +798,8 @@ class Model(_Layer):
         _only_hints("evaluate", named)
         x = _batches_of(self, x)
         if self._is_traced("test_step"):
-            return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
+            with _without_use(self):
+                return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = _Keep()
         rows = _rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
@@ -801,7 +830,8 @@ class Model(_Layer):
         if told or self.stateful or self._predicts_in_python():
             batches = self._batches(x, None, batch_size, None, False)
             params["steps"] = steps or _known_steps(batches)
-            return self._predict_told(x, batches, steps, told)
+            with _without_use(self):  # but for each batch
+                return self._predict_told(x, batches, steps, told)
         keep = _Keep()
         rows = _rows_of(self, x)
         network = self._ready(rows, compiled=False)
