@@ -225,7 +225,8 @@ def _by_one_thread(method: _Callable) -> _Callable:
         try:
             return method(self, *args, **named)
         finally:
-            use.release()
+            if use._is_owned():  # a Ctrl-C may come while it is free
+                use.release()
 
     return call
 
