@@ -625,3 +625,19 @@ def test_tags_of_summaries_begin_with_their_scopes(tmp_path):
             for value in event.summary.value]
     of_function = ["inner/t", "inner_1/t", "u"]
     assert tags == ["plain", *["train/loss", "train/deep/loss"] * 2, "train/deep/again", "none", *of_function * 2]
+
+
+@pytest.mark.parametrize("before, shown", [("", "{0}:tensorflow:{1}"), ("logging.basicConfig(format='root %(message)s')", "root {1}")])
+def test_levels_of_the_logger_show_lines(before, shown):
+    program = f"""
+import logging
+{before}
+import estoc.tf as tf
+logger = tf.get_logger()
+logger.warning("first"); logger.info("hidden")
+logging.getLogger("tensorflow").setLevel("INFO"); logger.info("second")
+tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.WARN); logger.info("hidden")
+tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO); logger.info("third")
+"""
+    lines = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.splitlines()
+    assert lines == [shown.format(*line) for line in (("WARNING", "first"), ("INFO", "second"), ("INFO", "third"))]

@@ -54,6 +54,7 @@ from . import (compat, config, contrib, data, debugging, distribute, dtypes, err
 
 __version__ = version.VERSION
 _set_logger("tensorflow")
+compat.v1.logging._show()
 DType.package = "tf"
 
 

@@ -12,13 +12,16 @@ debug, info, warning, warn, error, fatal = (_logger.debug, _logger.info, _logger
                                             _logger.error, _logger.critical)
 
 
+def _show() -> None:
+    """Lines go to stderr, unless the program has configured logging before."""
+    if not _logger.handlers and not _logging.getLogger().handlers:
+        handler = _logging.StreamHandler()
+        handler.setFormatter(_logging.Formatter(_logging.BASIC_FORMAT))
+        _logger.addHandler(handler)
+
+
 def set_verbosity(v: int) -> None:
     """Lines of this level and above are shown."""
-    if not _logger.handlers:
-        handler = _logging.StreamHandler()
-        handler.setFormatter(_logging.Formatter("%(levelname)s:%(name)s:%(message)s"))
-        _logger.addHandler(handler)
-        _logger.propagate = False
     _logger.setLevel(v)
 
 
