@@ -226,3 +226,11 @@ def test_tasks_in_c_and_in_python_are_one_cluster(tmp_path):
     assert [task.returncode for task in tasks.values()] == [0, 0, 0]
     steps, loss = said["chief"].split()
     assert int(steps) == 400 and float(loss) < 0.5 and int(said["worker"]) > 0 and int(said["ps"]) == 0
+
+
+def test_a_task_that_is_not_the_coordinator_is_told_to_end(monkeypatch):
+    cluster = {"ps": ["localhost:1"], "worker": ["localhost:2"], "chief": ["localhost:3"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "ps", "index": 0}}))
+    strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"ps:0.*Server\(\.\.\.\)\.join\(\).*sys\.exit"):
+        tf.distribute.coordinator.ClusterCoordinator(strategy)._world.coordinator()

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._lib import Keep, check, check_signals, ffi, lib, owned, text
 from ..._tensor import py_shape, take_tensor, to_array, to_tensor
+from ...errors import FailedPreconditionError
 from ...graph import Shape
 from .. import _world
 
@@ -39,8 +40,15 @@ class ClusterWorld(_world.World):
             self._leave_network()
             keep, out = Keep(), ffi.new("est_coordinator **")
             self.graph.check()
-            check_signals(lib.est_coordinator_create(self._c_strategy, self.graph._c,
-                                                     keep.options("est_coordinator_options"), out))
+            try:
+                check_signals(lib.est_coordinator_create(self._c_strategy, self.graph._c,
+                                                         keep.options("est_coordinator_options"), out))
+            except FailedPreconditionError as error:
+                if "run est_server_join here" not in error.message:
+                    raise
+                raise FailedPreconditionError(error.message.replace(
+                    "run est_server_join here", "this one serves by tf.distribute.Server(...).join(), which returns when "
+                    "the job has ended, and ends then, by sys.exit()")) from None
             self._coordinator = owned(out[0], "est_coordinator_free", parents=(self.graph, self._c_strategy))
             values, self._moving = self._moving, {}
             for name, value in values.items():
