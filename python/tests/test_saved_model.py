@@ -309,3 +309,36 @@ def test_a_signature_of_another_dtype_is_listed(tmp_path):
     signatures = estoc.SavedModel(tmp_path).signatures
     assert "DT_HALF (19) is not supported" in signatures["half"].error and signatures["half"].outputs == {"y": None}
     assert signatures["single"].error is None and signatures["single"].outputs["y"].dtype == estoc.float32
+
+
+class Powers(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([1, 2], tf.int64)), -1)
+
+    @tf.function
+    def power(self, x, k=2):
+        return x ** k
+
+    @tf.function
+    def twice(self, x):
+        return x * 2
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def look(self, words):
+        return self.table.lookup(words)
+
+
+def test_what_a_loaded_function_cannot_is_said(tmp_path, caplog):
+    powers = Powers()
+    powers.power(tf.constant(3.0), k=3), powers.twice(tf.constant(1.0))
+    tf.saved_model.save(powers, tmp_path, signatures={"look": powers.look})
+    assert [line for line in caplog.messages if "not tensors" in line] == [
+        f"saved_model.save: traces of power with arguments that are not tensors are not in {tmp_path}, and its function "
+        "there cannot be called with such; give them as tensors, or save a function of the others with an "
+        "input_signature for each value"]
+    loaded = tf.saved_model.load(tmp_path)
+    assert float(loaded.twice(tf.constant(3.0))) == 6
+    assert loaded.signatures["look"](tf.constant(["b", "z"]))["output_0"].numpy().tolist() == [2, -1]
+    with pytest.raises(tf.errors.UnimplementedError, match=r"look looks up a table.*loaded\.signatures"):
+        loaded.look(tf.constant(["b"]))

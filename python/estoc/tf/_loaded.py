@@ -15,6 +15,7 @@ from .. import predictor
 from .._lib import Keep, check, ffi, here, lib
 from .._tensor import as_dtype
 from ..checkpoint import load_checkpoint
+from ..errors import UnimplementedError
 from ..graph import Graph, Node, as_node, default_graph
 from . import _structure
 from ._absent import Named
@@ -92,12 +93,19 @@ class _Trace:
         before = [] if trace is None else [node for several in trace.written.values() for node in several]
         here()
         with graph.after(before):
-            check(lib.est_saved_model_call(
-                self._owner.model._c, keep.string(self.name), graph._c,
-                keep.span("est_nodes", "est_node", [nodes[i]._c for i in self._given]),
-                keep.span("est_named_nodes", "est_named_node", [
-                    {"name": keep.string(name), "node": _handle(variable, graph)._c}
-                    for name, variable in self._owner.variables.items()]), out, writes))
+            try:
+                check(lib.est_saved_model_call(
+                    self._owner.model._c, keep.string(self.name), graph._c,
+                    keep.span("est_nodes", "est_node", [nodes[i]._c for i in self._given]),
+                    keep.span("est_named_nodes", "est_named_node", [
+                        {"name": keep.string(name), "node": _handle(variable, graph)._c}
+                        for name, variable in self._owner.variables.items()]), out, writes))
+            except UnimplementedError as error:
+                if "is a table" not in error.message:
+                    raise
+                raise UnimplementedError(f"{error.message}: {self.name.split('/')[1]} looks up a table, which only a "
+                                         "signature can after load; save it with signatures={...} and call "
+                                         "loaded.signatures[...]") from None
         made = [Node(graph, writes[0].data[i]) for i in range(writes[0].n)]
         if made and trace is None:
             raise NotImplementedError(f"{self.name} changes variables; call it outside of graphs, or in a tf.function")

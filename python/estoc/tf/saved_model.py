@@ -6,6 +6,7 @@ are attributes of the object: "__function__/<attribute>/<number>" with the argum
 """
 from __future__ import annotations
 
+import logging as _logging
 import os as _os
 from typing import Any as _Any
 
@@ -43,6 +44,7 @@ ASSETS_DIRECTORY, ASSETS_KEY, DEBUG_DIRECTORY, VARIABLES_DIRECTORY = "assets", "
 DEBUG_INFO_FILENAME_PB, SAVED_MODEL_FILENAME_PB = "saved_model_debug_info.pb", "saved_model.pb"
 SAVED_MODEL_FILENAME_PBTXT, VARIABLES_FILENAME, SAVED_MODEL_SCHEMA_VERSION = "saved_model.pbtxt", "variables", 1
 _FUNCTION = "__function__/"
+_logger = _logging.getLogger("tensorflow")
 
 
 # --- saving -----------------------------------------------------------------------------------------------------------
@@ -244,7 +246,12 @@ def _write(obj: _Any, path: str, signatures: _Any) -> dict[int, str]:
     for name, concrete in _signatures_of(obj, signatures).items():
         export.add(name, concrete)
     for name, function in _functions_of(obj).items():
-        for i, concrete in enumerate(_concretes_of(function)):
+        concretes = _concretes_of(function)
+        if any(concrete not in concretes for concrete in function._cache.values()):
+            _logger.warning("saved_model.save: traces of %s with arguments that are not tensors are not in %s, and its "
+                            "function there cannot be called with such; give them as tensors, or save a function of the "
+                            "others with an input_signature for each value", name, path)
+        for i, concrete in enumerate(concretes):
             export.add(f"{_FUNCTION}{name}/{i}", concrete)
     if not export.signatures:
         raise NotImplementedError("there is no function to write: call a tf.function of the object once, give it an "
