@@ -641,3 +641,16 @@ tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO); logger.info("thir
 """
     lines = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.splitlines()
     assert lines == [shown.format(*line) for line in (("WARNING", "first"), ("INFO", "second"), ("INFO", "third"))]
+
+
+def test_lists_are_looked_up_in_a_table_that_changes():
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(["a"], [1])
+    assert table.lookup(["a", "q"]).numpy().tolist() == [1, -1] and table[["a"]].numpy().tolist() == [1]
+    numbers = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
+    numbers.insert([1], [2.0])
+    assert numbers.lookup([1, 2]).numpy().tolist() == [2, 0]
+    with pytest.raises(AttributeError, match="lite.*tf.saved_model.save"):
+        tf.lite
+    with pytest.raises(AttributeError, match="no complex numbers"):
+        tf.complex

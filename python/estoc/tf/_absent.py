@@ -13,6 +13,9 @@ HINTS: dict[str, str] = {
                      "qint8"), _DTYPES),
     **dict.fromkeys(("decode_jpeg", "decode_png", "decode_image", "decode_gif", "decode_bmp", "encode_jpeg", "encode_png"),
                     "there are no codecs of images: PIL.Image, called by tf.py_function in Dataset.map, decodes files"),
+    **dict.fromkeys(("complex", "real", "imag", "angle", "conj"), "there are no complex numbers; compute with numpy before "
+                                                                  "the dataset, or with two tensors"),
+    "lite": "tf.saved_model.save; TensorFlow, where it is installed, converts a SavedModel",
     "signal": "numpy.fft, before the dataset; there are no complex numbers",
     "py_function": "estoc.Dataset.map calls a Python function for each element",
     "import_meta_graph": "the function that built the graph, and Saver.restore of the checkpoint; "

@@ -296,6 +296,7 @@ class _MutableHashTable(_Changing):
         """The value of each key; of one that is not there the default, or its own of dynamic_default_values."""
         if isinstance(keys, (_RaggedTensor, _SparseTensor)):
             return super().lookup(keys)
+        keys = keys if hasattr(keys, "dtype") else _Tensor(self._known(keys, self.key_dtype, "keys"))
         return self._look_up(self._keys_of(keys), dynamic_default_values)
 
     def remove(self, keys: _Any, name: str | None = None) -> None:
