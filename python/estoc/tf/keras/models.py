@@ -1782,12 +1782,10 @@ class Functional(Model):
     def _flat_inputs(self, x: _Any) -> tuple[list, list[str]]:
         names = self._names()
         if isinstance(x, dict):
-            if isinstance(self._inputs, dict):
-                missing = [key for key in names if key not in x]
-                if missing:
-                    raise ValueError(f"Missing data for input \"{missing[0]}\". You passed a data dictionary with keys "
-                                     f"{sorted(x)}. Expected the following keys: {names}")
-                return [x[key] for key in names], names
+            missing = [name for name in names if name not in x]
+            if missing:
+                raise ValueError(f'Missing data for input "{missing[0]}". You passed a data dictionary with keys '
+                                 f"{sorted(x)}. Expected the following keys: {names}")
             return [x[name] for name in names], names
         leaves = _structure.flatten(x)
         if len(leaves) != len(names):
