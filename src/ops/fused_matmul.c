@@ -94,11 +94,17 @@ typedef struct unpacked {
     size_t    bytes;
 } unpacked;
 
+/* NULL where its size is asked for, or nothing is needed. */
+static void *in_scratch(const est_call *c, size_t offset)
+{
+    return c->scratch == NULL ? NULL : (char *)c->scratch + offset;
+}
+
 static void describe_unpacked(const est_call *c, unpacked *u)
 {
     u->bytes = 0;
     for (int i = 0; i < 2; i++) {
-        u->factor[i] = (est_view){ .data  = (char *)c->scratch + u->bytes,
+        u->factor[i] = (est_view){ .data  = in_scratch(c, u->bytes),
                                    .dtype = EST_F32,
                                    .shape = unpacked_shape(&c->in[i]->shape),
                                    .count = c->in[i]->count / 2 };
@@ -108,7 +114,7 @@ static void describe_unpacked(const est_call *c, unpacked *u)
     u->in[2]        = c->n_in > 2 ? c->in[2] : NULL;
     u->call         = *c;
     u->call.in      = u->in;
-    u->call.scratch = (char *)c->scratch + u->bytes;
+    u->call.scratch = in_scratch(c, u->bytes);
 }
 
 typedef struct numbers {
