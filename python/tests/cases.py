@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are the same for TensorFlow and for estoc.tf: make_golden.py writes what they give under TensorFlow
 2.15, test_cases.py compares. A case takes `tf` and returns numbers, arrays, strings, and lists and dicts of them."""
+import json
 import os
 import tempfile
 
@@ -27,6 +28,30 @@ def plain(value):
     if isinstance(value, float):
         return float(f"{value:.9g}")  # all that float32 has
     return value.decode() if isinstance(value, bytes) else value
+
+
+def golden(name):
+    """What TensorFlow gave for the cases of a file."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"golden_{name}.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def check(tf, function, wanted, name):
+    """A case gives what TensorFlow gave."""
+    found = []
+    tf.keras.backend.reset_uids()
+    differences(plain(function(tf)), wanted, name, found)
+    assert not found, "\n".join(found[:20])
+
+
+def write_golden(cases, path):
+    """What TensorFlow gives for cases, to a file."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow
+    tensorflow.get_logger().setLevel("ERROR")
+    with open(path, "w", encoding="utf-8") as file:
+        lines = [f" {json.dumps(name)}: {json.dumps(plain(function(tensorflow)))}" for name, function in cases.items()]
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def differences(got, want, where, found, atol=2e-6):

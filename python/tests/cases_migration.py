@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases as those of cases.py, of programs on their way from TensorFlow 1 to 2. Run with TensorFlow 2.15 it writes
 golden_migration.json (scripts/make-golden-python)."""
-import json
 import os
 import sys
 import tempfile
@@ -468,12 +467,5 @@ def checkpoints_of_optimizers_of_1_in_estimators(tf):
 
 
 if __name__ == "__main__":
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    import tensorflow
-
-    from cases import plain
-
-    tensorflow.get_logger().setLevel("ERROR")
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        lines = [f" {json.dumps(name)}: {json.dumps(plain(function(tensorflow)))}" for name, function in CASES.items()]
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+    from cases import write_golden
+    write_golden(CASES, sys.argv[1])

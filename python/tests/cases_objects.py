@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases as those of cases.py, of optimizers, schedules, and models with several inputs and outputs. Run with TensorFlow
 2.15 it writes golden_objects.json (scripts/make-golden-python)."""
-import json
-import os
 import sys
 
 import numpy as np
@@ -251,12 +249,5 @@ def losses_of_calls(tf):
 
 
 if __name__ == "__main__":
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    import tensorflow
-
-    from cases import plain
-
-    tensorflow.get_logger().setLevel("ERROR")
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        lines = [f" {json.dumps(name)}: {json.dumps(plain(function(tensorflow)))}" for name, function in CASES.items()]
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+    from cases import write_golden
+    write_golden(CASES, sys.argv[1])

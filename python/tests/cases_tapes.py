@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that take gradients outside of functions, with what a tape must keep for them: values of variables, numbers
 that were drawn, what calls have written. Run by TensorFlow they write what test_tapes.py compares with."""
-import json
-import os
 import sys
 
 CASES = {}
@@ -167,12 +165,5 @@ def writes_of_others(tf):
 
 
 if __name__ == "__main__":
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    import tensorflow
-
-    from cases import plain
-
-    tensorflow.get_logger().setLevel("ERROR")
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        lines = [f" {json.dumps(name)}: {json.dumps(plain(function(tensorflow)))}" for name, function in CASES.items()]
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+    from cases import write_golden
+    write_golden(CASES, sys.argv[1])

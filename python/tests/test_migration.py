@@ -1,25 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of cases_migration.py under estoc.tf, compared with what TensorFlow 2.15 gave (golden_migration.json)."""
 import json
-import os
 
 import pytest
 
 import estoc.tf as tf
 
-from cases import differences, plain
+from cases import check, differences, golden, plain
 from cases_migration import CASES, optimizers_of, stored, trained_by
 
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden_migration.json"), encoding="utf-8") as _file:
-    GOLDEN = json.load(_file)
+GOLDEN = golden("migration")
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_case(name):
-    found = []
-    tf.keras.backend.reset_uids()
-    differences(plain(CASES[name](tf)), GOLDEN[name], name, found)
-    assert not found, "\n".join(found[:20])
+    check(tf, CASES[name], GOLDEN[name], name)
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN["optimizers_of_keras_by_hand"]))

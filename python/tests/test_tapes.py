@@ -2,8 +2,6 @@
 """Gradients outside of functions: cases_tapes.py compared with what TensorFlow 2.15 gave, and what draws numbers, whose
 gradients must be those of the numbers that were drawn."""
 import importlib
-import json
-import os
 import resource
 import threading
 
@@ -13,19 +11,15 @@ import pytest
 import estoc.tf as tf
 from estoc.tf._world import recorders
 
-from cases import differences, plain
+from cases import check, golden
 from cases_tapes import CASES
 
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden_tapes.json"), encoding="utf-8") as _file:
-    GOLDEN = json.load(_file)
+GOLDEN = golden("tapes")
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_case(name):
-    found = []
-    tf.keras.backend.reset_uids()
-    differences(plain(CASES[name](tf)), GOLDEN[name], name, found)
-    assert not found, "\n".join(found[:20])
+    check(tf, CASES[name], GOLDEN[name], name)
 
 
 def dropped(*layers):
