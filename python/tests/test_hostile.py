@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs do by mistake: data of another shape or kind, and exceptions from everything that calls them."""
 import gc
+import sys
 import threading
 import weakref
 
@@ -164,6 +165,15 @@ def test_callbacks_are_freed():
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def often_switched():
+    """Threads of Python take turns 500 times as often as they do by default."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
 def in_threads(n, function):
     """Calls the function in n threads at once, and raises what one of them raises."""
     raised, start = [], threading.Barrier(n)
@@ -184,13 +194,13 @@ def in_threads(n, function):
         raise raised[0]
 
 
-def test_threads_add_to_one_variable():
+def test_threads_add_to_one_variable(often_switched):
     total = tf.Variable(0.0)
     in_threads(8, lambda number: [total.assign_add(1.0) for _ in range(100)])
     assert float(total) == 800
 
 
-def test_each_thread_has_models_of_its_own():
+def test_each_thread_has_models_of_its_own(often_switched):
     def work(number):
         for make in (Subclassed, functional):
             model, counter = make(), tf.Variable(0.0)
@@ -205,7 +215,7 @@ def test_each_thread_has_models_of_its_own():
     in_threads(6, work)
 
 
-def test_threads_use_one_model():
+def test_threads_use_one_model(often_switched):
     model = functional()
     model.compile("sgd", "mse")
     want = model.predict(X, verbose=0)

@@ -37,16 +37,18 @@ _VIEWS = (type({}.values()), type({}.items()))
 _context = threading.local()
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _global_counts: dict[str, int] = {}
+_counting = threading.Lock()
 
 
 def unique_name(base: str) -> str:
     """ "dense", "dense_1": counted in the graph of a model_fn, or in the program."""
     graph = default_graph()
-    counts = _global_counts
-    if graph is not None and getattr(graph, "world", None) is None:
-        counts = _counts.setdefault(graph, {})
-    n = counts.get(base, 0)
-    counts[base] = n + 1
+    with _counting:
+        counts = _global_counts
+        if graph is not None and getattr(graph, "world", None) is None:
+            counts = _counts.setdefault(graph, {})
+        n = counts.get(base, 0)
+        counts[base] = n + 1
     return base if n == 0 else f"{base}_{n}"
 
 
@@ -73,14 +75,18 @@ def snake(name: str) -> str:
 # --- functional models ------------------------------------------------------------------------------------------------
 
 _sketches: list[Graph] = []
+_sketching = threading.RLock()
 
 
-def _sketch() -> Graph:
-    """The graph in which functional models find out shapes; nothing of it is ever run."""
-    if not _sketches:
-        _sketches.append(Graph())
-        _sketches[0].is_sketch = _sketches[0].only_shapes = True
-    return _sketches[0]
+@contextlib.contextmanager
+def _sketch(layer: "Layer | None" = None) -> Iterator[Graph]:
+    """The graph in which functional models find out shapes; nothing of it is ever run. Other threads wait, for the world
+    first: a thread that traces in it may make a model, too."""
+    with (layer._world_now() if layer is not None else current_world()).alone(), _sketching:
+        if not _sketches:
+            _sketches.append(Graph())
+            _sketches[0].is_sketch = _sketches[0].only_shapes = True
+        yield _sketches[0]
 
 
 class Call:
@@ -106,16 +112,16 @@ class KerasTensor(Node):
 
     @staticmethod
     def _keras_call(function: Callable, positional: tuple, named: dict, layer: "Layer | None" = None) -> Any:
-        graph = _sketch()
         call = Call(function, positional, named, layer)
-        try:
-            with graph.as_default():
-                args, more = _structure.map_structure(unwrap, (positional, named))
-                result = function(*args, **more)
-                graph.check()
-        except BaseException:
-            lib.est_graph_recover(graph._c)
-            raise
+        with _sketch(layer) as graph:
+            try:
+                with graph.as_default():
+                    args, more = _structure.map_structure(unwrap, (positional, named))
+                    result = function(*args, **more)
+                    graph.check()
+            except BaseException:
+                lib.est_graph_recover(graph._c)
+                raise
         numbers = iter(range(len(_structure.flatten(result))))
         made = _structure.map_structure(
             lambda node: KerasTensor(node, call, next(numbers)) if isinstance(node, Node) else node, result)
@@ -145,7 +151,8 @@ def Input(shape: Sequence | None = None, batch_size: int | None = None, name: st
         raise ValueError("Please provide to Input a `shape` argument.")
     full = tuple(batch_shape) if batch_shape is not None else (batch_size,) + tuple(
         (shape,) if isinstance(shape, int) else shape)
-    node = _sketch().placeholder(None, as_dtype(dtype or float32), full)
+    with _sketch() as graph:
+        node = graph.placeholder(None, as_dtype(dtype or float32), full)
     if name is None:
         name = unique_name("input")
         name = f"input_{int(name[len('input_'):] or 0) + 1}"  # from 1, as in Keras
