@@ -30,6 +30,7 @@ struct est_replicas {
     int  current;             /* the one that is being built; -1: none, for example in a merge */
     int  first_global, total; /* number of copy 0 among the copies of all workers, and their number */
     bool across_workers;      /* other workers build the same, and reductions include them (EstReduce) */
+    bool shares_states;       /* states of metrics are sums over all replicas after every step (nn/metric_shared.c) */
 
     /* [n]: the number of examples in each copy's batch, scalars F32; NULL: equal weights. Borrowed. */
     const est_node *weight;

@@ -231,7 +231,7 @@ static est_status run_epoch(est_fit *fit, bool *ended)
 {
     int64_t before = est_loop_runs(fit->loop);
 
-    if (fit->done == 0) EST_TRY(est_network_function_reset(fit->network, fit->f));
+    if (fit->done == 0 && fit->workers == NULL) EST_TRY(est_network_function_reset(fit->network, fit->f));
     est_loop_lend(fit->loop, fit->network->session);
     EST_TRY(est_loop_begin_epoch(fit->loop, fit->epoch, fit->epochs, pass_of(fit)));
     fit->begun = true;
@@ -241,7 +241,7 @@ static est_status run_epoch(est_fit *fit, bool *ended)
     fit->done = 0;
     if (est_stop_signal() != 0) return EST_OK;                       /* the epoch is not complete */
     if (*ended && est_loop_runs(fit->loop) == before) return EST_OK; /* it did not begin */
-    if (fit->workers != NULL && est_fit_workers_went_back(fit)) return EST_OK;
+    if (fit->workers != NULL && est_fit_workers_left_epoch(fit)) return EST_OK;
     EST_TRY(est_loop_measure(fit->loop));
     if (validates(fit)) EST_TRY(add_validation(fit));
     EST_TRY(est_loop_end_epoch(fit->loop));

@@ -75,11 +75,11 @@ EST_MUST_CHECK est_status est_fit_workers_prepare(est_fit *fit, est_loop_spec *s
 /* The loop is open, or an epoch is over: sets fit->epoch to that of the global step. */
 void est_fit_workers_seek(est_fit *fit);
 
-/* est_trainer_ops.epoch; the states of the metrics are summed over all workers. */
+/* est_trainer_ops.epoch; begins with the reset of the metrics, unless it has begun before this process came. */
 EST_MUST_CHECK est_status est_fit_workers_epoch(est_fit *fit, bool *ended);
 
-/* Whether all of the epoch is still to be made, since the workers have gone back to an earlier one. */
-bool est_fit_workers_went_back(const est_fit *fit);
+/* Whether the workers have gone to another epoch: back to an earlier one, or to a later one without this process. */
+bool est_fit_workers_left_epoch(const est_fit *fit);
 
 /* After the callbacks of an epoch: asks whether one of any worker has requested a stop (est_loop_should_stop). */
 EST_MUST_CHECK est_status est_fit_workers_vote(est_fit *fit);
@@ -93,6 +93,23 @@ EST_MUST_CHECK est_status est_fit_workers_validate(est_fit *fit, double *values)
 /* est_trainer_ops.end: the leader saves, and the others wait for that. */
 EST_MUST_CHECK est_status est_fit_workers_end(est_fit *fit, bool *resumed);
 void                      est_fit_workers_close(est_fit *fit, est_status why);
+
+/* --- fit_states.c ------------------------------------------------------------------------------------------------- */
+
+typedef struct est_packed_states {
+    char  *data; /* NULL: none */
+    size_t size;
+} est_packed_states;
+
+void est_packed_states_clear(est_packed_states *states);
+
+/* The states of the metrics: those that were kept at the end of an epoch (`ended`, may be NULL), or else those of the
+ * session. */
+EST_MUST_CHECK est_status est_fit_states_pack(const est_fit *fit, const est_packed_states *ended,
+                                              est_packed_states *out);
+
+/* Gives them to the session; *fits false: they are of other metrics, and nothing is changed. */
+EST_MUST_CHECK est_status est_fit_states_unpack(const est_fit *fit, const char *bytes, size_t size, bool *fits);
 
 /* fit_progress.c: shows the epochs of a fit; NULL with the error set. */
 est_hook *est_fit_progress(est_fit *fit, est_verbose verbose);

@@ -8,14 +8,13 @@
  * checkpoints of its model directory, is in the right epoch. The input goes on from epoch to epoch for the same reason:
  * it is repeated, and a worker finds its position by the step.
  *
- * At the end of an epoch the states of the metrics are summed over all workers. When one is lost just then, the logs
- * are those of this worker's examples; the next step brings all together again. Each worker validates with its part of
- * the data, and these states are summed, too. When one is lost just then, the others validate with all of it, each by
- * itself: they have the same variables.
+ * The states of the metrics are those of all workers after every step (fit_states.c). Each worker validates with its
+ * part of the data, and these states are summed at the end. When one is lost just then, the others validate with all of
+ * it, each by itself: they have the same variables.
  *
- *   FW1  All workers of a group make the same exchanges in the same order. Between two steps they make those of the end
- *        of an epoch, and only if the last step was made in this group (`in_group`): a worker that was taken to the end
- *        of an epoch by a rejoin cannot know whether the others are behind it.
+ *   FW1  All workers of a group make the same exchanges in the same order. Between two steps they make those of a
+ *        validation and of FW2, and only if the last step was made in this group (`in_group`): a worker that was taken
+ *        to the end of an epoch by a rejoin cannot know whether the others are behind it.
  *   FW2  A stop that a callback requests in one worker ends the fit in all of them, at the same step. A request before
  *        the last step of an epoch travels with the exchange of the next step (est_communicator.stop), one at the end
  *        of an epoch with a sum of its own. Where that fails, or a worker that has agreed is taken back by the others,
@@ -37,20 +36,22 @@
 #include "train/hooks.h"
 #include "train/saver.h"
 
-#define SAVE_SECS 600
+#define SAVE_SECS    600
+#define EXTRA_STATES "estoc/epoch_states" /* uint8 [n]: of the metrics, packed (fit_states.c) */
 
 struct est_fit_workers {
-    est_run       run;
-    est_fit      *fit;
-    est_hook      edges; /* lets the strategy see steps and the end */
-    est_saver    *saver;
-    est_hook     *save;      /* of the chief; NULL: none */
-    int64_t       base;      /* the global step at which the first epoch of this fit begins */
-    est_done_mark mark;      /* of an earlier fit, until this one has begun */
-    bool          in_group;  /* the last step was made in the current group: FW1 */
-    bool          stopping;  /* the workers have agreed to end here: FW2 */
-    est_dataset  *part;      /* of the validation data; NULL: none, or not made yet */
-    bool          undivided; /* the validation data, which has another order on every worker */
+    est_run           run;
+    est_fit          *fit;
+    est_hook          edges; /* lets the strategy see steps and the end */
+    est_saver        *saver;
+    est_hook         *save;      /* of the chief; NULL: none */
+    int64_t           base;      /* the global step at which the first epoch of this fit begins */
+    est_done_mark     mark;      /* of an earlier fit, until this one has begun */
+    bool              in_group;  /* the last step was made in the current group: FW1 */
+    bool              stopping;  /* the workers have agreed to end here: FW2 */
+    est_packed_states ended;     /* the states of metrics at the end of the last epoch: FS1 */
+    est_dataset      *part;      /* of the validation data; NULL: none, or not made yet */
+    bool              undivided; /* the validation data, which has another order on every worker */
 };
 
 bool est_fit_has_workers(const est_network *network)
@@ -59,6 +60,20 @@ bool est_fit_has_workers(const est_network *network)
 }
 
 /* --- checkpoints -------------------------------------------------------------------------------------------------- */
+
+/* Those of a checkpoint. One that this fit did not make may lack them. */
+static est_status use_states(est_fit_workers *w, const est_tensor *states)
+{
+    bool fits = false;
+
+    est_packed_states_clear(&w->ended);
+    if (states != NULL && est_tensor_dtype(states) == EST_U8) {
+        EST_TRY(est_fit_states_unpack(w->fit, est_tensor_data(states), est_tensor_bytes(states), &fits));
+    }
+    if (fits) return EST_OK;
+    est_log_info("The checkpoint has no states of these metrics: the logs of its epoch begin behind it.");
+    return est_network_function_reset(w->fit->network, w->fit->f);
+}
 
 static est_status use_restored(est_fit_workers *w, est_loop *loop, const est_tensor *position, const est_tensor *runs)
 {
@@ -76,23 +91,26 @@ static est_status restore(void *user, est_loop *loop, const est_reached *had)
 {
     est_fit_workers   *w        = user;
     est_recovery_names names    = { "model_dir", w->run.model_dir, "est_network_fit" };
-    est_tensor        *position = NULL, *runs = NULL;
+    est_tensor        *position = NULL, *runs = NULL, *states = NULL;
     est_restored       restored = { 0 };
     est_status         status;
 
     status = est_saver_restore(
         w->saver, est_loop_session(loop),
-        EST_RESTORE(.extras = EST_EXTRAS_OUT({ est_run_input_extra(&w->run), &position }, { EST_EXTRA_RUNS, &runs }),
+        EST_RESTORE(.extras = EST_EXTRAS_OUT({ est_run_input_extra(&w->run), &position }, { EST_EXTRA_RUNS, &runs },
+                                             { EXTRA_STATES, &states }),
                     .missing_only = had->missing_only),
         &restored);
     if (status == EST_OK) {
         est_recovery_log(had, &names, restored.path);
         status = use_restored(w, loop, position, runs);
+        if (status == EST_OK) status = use_states(w, states);
     } else if (status == EST_NOT_FOUND) {
         status = had->step <= w->base ? EST_OK : est_recovery_check_beginning(had, &names);
     }
     est_tensor_free(position);
     est_tensor_free(runs);
+    est_tensor_free(states);
     return status;
 }
 
@@ -133,13 +151,28 @@ static est_status put_number(est_extra *extras, int *n, const char *name, uint64
     return EST_OK;
 }
 
+static est_status put_states(const est_fit *fit, est_extra *extras, int *n)
+{
+    est_packed_states states;
+    est_tensor       *value = NULL;
+    est_status        status;
+
+    EST_TRY(est_fit_states_pack(fit, &fit->workers->ended, &states));
+    status = est_tensor_create_from(EST_U8, EST_SHAPE((int64_t)states.size), states.data, &value);
+    est_packed_states_clear(&states);
+    EST_TRY(status);
+    extras[(*n)++] = (est_extra){ EXTRA_STATES, value };
+    return EST_OK;
+}
+
 static est_status add_extras(void *user, est_loop *loop, est_extra *extras, int n_max, int *n)
 {
     const est_fit *fit      = user;
     est_run       *run      = &fit->workers->run;
     est_tensor    *position = NULL;
 
-    (void)n_max; /* three are far below it */
+    (void)n_max; /* four are far below it */
+    EST_TRY(put_states(fit, extras, n));
     EST_TRY(put_number(extras, n, EST_EXTRA_RUNS, est_loop_run_count(loop)));
     EST_TRY(put_number(extras, n, EST_EXTRA_SEED, run->seed));
     EST_TRY(est_run_save_input(run, loop, &position));
@@ -191,6 +224,31 @@ static est_status start(est_fit *fit)
     return (!run->joined || run->leads) && saved >= run->max_steps ? take_result(fit) : EST_OK;
 }
 
+/* --- states of metrics -------------------------------------------------------------------------------------------- */
+
+static est_status pack_states(void *user, char **bytes, size_t *size)
+{
+    const est_fit_workers *w = user;
+    est_packed_states      states;
+
+    EST_TRY(est_fit_states_pack(w->fit, &w->ended, &states));
+    *bytes = states.data;
+    *size  = states.size;
+    return EST_OK;
+}
+
+static est_status unpack_states(void *user, const char *bytes, size_t size)
+{
+    est_fit_workers *w = user;
+    bool             fits;
+
+    EST_TRY(est_fit_states_unpack(w->fit, bytes, size, &fits));
+    est_packed_states_clear(&w->ended);
+    if (fits) return EST_OK;
+    return est_fail(EST_FAILED_PRECONDITION,
+                    "the other workers have other metrics than this one; all workers need the same program");
+}
+
 static est_node state_of(const est_fit *fit, const est_network_function *f, int i)
 {
     return est_local_variables(fit->network->graph).data[f->first_state + i];
@@ -198,23 +256,26 @@ static est_node state_of(const est_fit *fit, const est_network_function *f, int 
 
 static est_status check_states(const est_fit *fit)
 {
-    est_nodes unsummed = est_graph_collection(fit->network->graph, EST_UNSUMMED_STATES);
+    est_nodes summed = est_graph_collection(fit->network->graph, EST_SUMMED_STATES);
 
     for (int i = 0; i < fit->f->n_states; i++) {
-        for (int k = 0; k < unsummed.n; k++) {
-            if (unsummed.data[k].id != state_of(fit, fit->f, i).id) continue;
-            return est_fail(EST_INVALID_ARGUMENT,
-                            "several workers sum the states of metrics, and the state %s is not only added to; update "
-                            "it by est_assign_add or est_scatter_add, or leave its metric out",
-                            est_node_name(unsummed.data[k]));
-        }
+        int k = 0;
+
+        while (k < summed.n && summed.data[k].id != state_of(fit, fit->f, i).id) k++;
+        if (k < summed.n) continue;
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "several workers sum the states of metrics, and the state %s is not only added to; update it "
+                        "by est_assign_add or est_scatter_add of est_metric_custom, or leave its metric out",
+                        est_node_name(state_of(fit, fit->f, i)));
     }
     return EST_OK;
 }
 
 est_status est_fit_workers_open(est_fit *fit)
 {
-    static const est_run_owner owner = { .restore = restore, .make_saver = make_saver_hook };
+    static const est_run_owner owner = {
+        .restore = restore, .make_saver = make_saver_hook, .pack = pack_states, .unpack = unpack_states
+    };
 
     const est_network *network = fit->network;
     est_fit_workers   *w;
@@ -326,9 +387,9 @@ static int64_t made_of_epoch(const est_fit *fit)
     return made(fit) - (fit->epoch - fit->options->initial_epoch) * fit->steps;
 }
 
-bool est_fit_workers_went_back(const est_fit *fit)
+bool est_fit_workers_left_epoch(const est_fit *fit)
 {
-    return made_of_epoch(fit) < 0;
+    return made_of_epoch(fit) < 0 || made_of_epoch(fit) > fit->steps;
 }
 
 /* --- sums of metrics ---------------------------------------------------------------------------------------------- */
@@ -393,12 +454,24 @@ static void pass_request(est_fit *fit)
     c->stop = true;
 }
 
+/* Before the first step of an epoch, and again when it is repeated: keeps FS1. */
+static est_status begin_states(est_fit *fit)
+{
+    est_fit_workers *w = fit->workers;
+
+    if (w->ended.data != NULL) return EST_OK; /* a rejoin gives them back, and drops the copy */
+    EST_TRY(est_fit_states_pack(fit, NULL, &w->ended));
+    return est_network_function_reset(fit->network, fit->f);
+}
+
 static est_status make_steps(est_fit *fit)
 {
     est_fit_workers *w = fit->workers;
 
     while (made_of_epoch(fit) >= 0 && made_of_epoch(fit) < fit->steps) {
+        if (made_of_epoch(fit) == 0) EST_TRY(begin_states(fit));
         EST_TRY(est_loop_step(fit->loop));
+        if (made_of_epoch(fit) > 0) est_packed_states_clear(&w->ended);
         w->in_group = !est_loop_rejoined(fit->loop);
         if (w->in_group && w->run.communicator->stopped) {
             agree_to_stop(fit);
@@ -406,20 +479,6 @@ static est_status make_steps(est_fit *fit)
         }
         pass_request(fit);
     }
-    return EST_OK;
-}
-
-/* The states of the metrics become those of all workers. */
-static est_status sum_epoch(est_fit *fit)
-{
-    est_status status = fit->workers->in_group
-                            ? sum_states(fit, fit->f)
-                            : est_fail(EST_ABORTED, "the workers have met again since the last step");
-
-    est_loop_outdate_logs(fit->loop);
-    if (!is_loss_of_worker(status)) return status;
-    est_log_warn("epoch %" PRId64 ": a worker was lost, and the logs lack examples (%s)", fit->epoch + 1,
-                 est_error_message());
     return EST_OK;
 }
 
@@ -431,8 +490,8 @@ est_status est_fit_workers_epoch(est_fit *fit, bool *ended)
     status = make_steps(fit);
     *ended = est_loop_should_stop(fit->loop);
     if (status != EST_OK && !est_loop_at_end(fit->loop)) return status;
-    if (est_stop_signal() != 0 || est_fit_workers_went_back(fit)) return EST_OK;
-    return sum_epoch(fit);
+    est_loop_outdate_logs(fit->loop); /* the last step may have been made without this worker */
+    return EST_OK;
 }
 
 est_status est_fit_workers_vote(est_fit *fit)
@@ -554,6 +613,7 @@ void est_fit_workers_close(est_fit *fit, est_status why)
     est_run_release(&w->run);
     est_hook_free(w->save);
     est_saver_free(w->saver);
+    est_packed_states_clear(&w->ended);
     est_dataset_free(w->part);
     est_free(w);
     fit->workers = NULL;

@@ -423,8 +423,9 @@ static est_status build_replicas(builder *b, est_replicas replicas)
 
     if (weight == NULL) return est_no_memory();
     for (int i = 0; i < replicas.n; i++) weight[i] = b->f->batches[i].rows;
-    replicas.weight    = weight;
-    replicas.gradients = EST_REDUCE_OP_MEAN;
+    replicas.weight        = weight;
+    replicas.gradients     = EST_REDUCE_OP_MEAN;
+    replicas.shares_states = replicas.across_workers;
     return est_replicas_build(b->graph, replicas, build_replica, b);
 }
 

@@ -11,6 +11,9 @@
 /* A collection: states with updates other than additions, which cannot be summed across workers. */
 #define EST_UNSUMMED_STATES "unsummed_states"
 
+/* A collection: states that have the sum over all workers after every step (est_metric_add). */
+#define EST_SUMMED_STATES "summed_states"
+
 /* A collection: states that are global variables, for all sessions of a job. */
 #define EST_SHARED_STATES "shared_states"
 
@@ -29,6 +32,12 @@ est_metric est_metric_none(est_node of);
 
 /* A state called `name` to which `value` (its shape known) is added with every batch; returns its current value. */
 est_node est_metric_sum(est_metric_build *m, const char *name, est_node value);
+
+/* Adds a value to a state; where replicas share states (est_replicas.shares_states), those of all of them. */
+est_node est_metric_add(est_node state, est_node value);
+
+/* The same of an update that adds to a state or subtracts from it; where they share none, the update itself. */
+est_node est_metric_share(est_node update);
 
 /* Closes the scope. */
 est_metric est_metric_end(est_metric_build *m, est_node value);

@@ -70,7 +70,7 @@ est_node est_metric_sum(est_metric_build *m, const char *name, est_node value)
     int       i     = m->n++;
 
     m->state[i]  = state;
-    m->update[i] = est_assign_add(state, value);
+    m->update[i] = est_metric_add(state, value);
     m->reset[i]  = est_assign(state, est_initial_value(est_init_zeros(), m->graph, EST_F32, shape));
     return est_read_variable(state);
 }
@@ -527,6 +527,18 @@ static bool note_updates(est_graph *graph, est_nodes states, est_nodes updates)
     return true;
 }
 
+/* The updates as one, shared where states are. */
+static est_node join_updates(est_graph *graph, est_nodes updates)
+{
+    est_node *list = est_arena_alloc(est_graph_arena(graph), (size_t)updates.n * sizeof *list);
+
+    if (list == NULL) return est_graph_poison(graph, est_no_memory());
+    for (int i = 0; i < updates.n; i++) {
+        list[i] = is_addition(est_def(updates.data[i])) ? est_metric_share(updates.data[i]) : updates.data[i];
+    }
+    return est_group(graph, (est_nodes){ list, updates.n });
+}
+
 est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value)
 {
     est_graph *graph = value.graph;
@@ -560,7 +572,7 @@ est_metric est_metric_custom(est_nodes states, est_nodes updates, est_node value
     }
     colocate_states(states);
     metric.value  = est_identity(value);
-    metric.update = est_group(graph, updates);
+    metric.update = join_updates(graph, updates);
     metric.reset  = est_group(graph, (est_nodes){ resets, states.n });
     est_free(resets);
     return metric;

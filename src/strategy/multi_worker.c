@@ -155,19 +155,22 @@ est_status est_multi_worker_await(est_work *work)
     return est_fail(EST_ABORTED, "%s", est_error_message());
 }
 
-/* Positions come first and are used last: a worker that is left when the source is lost has either the old positions
- * and the old variables, or the new ones of both. */
+/* Positions, and what the owner adds, come first and are used last: a worker that is left when the source is lost has
+ * either the old ones and the old variables, or the new ones of all. */
 est_status est_multi_worker_transfer(est_multi_worker *m, est_session *session)
 {
-    char      *positions = NULL;
-    size_t     size;
+    char      *positions = NULL, *owned = NULL;
+    size_t     size, owned_size;
     est_status status;
 
     m->pending = false; /* whatever comes of it: one that fails is tried again with a new view */
     EST_TRY(est_positions_broadcast(m, &positions, &size));
-    status = est_membership_transfer(m->membership, session, m->view.source);
+    status = est_owned_broadcast(m, &owned, &owned_size);
+    if (status == EST_OK) status = est_membership_transfer(m->membership, session, m->view.source);
     if (status == EST_OK && m->view.rank != m->view.source) status = est_positions_unpack(m, positions, size);
+    if (status == EST_OK && owned != NULL) status = m->run->owner->unpack(m->run->user, owned, owned_size);
     est_free(positions);
+    est_free(owned);
     return status;
 }
 

@@ -63,8 +63,10 @@ EST_MUST_CHECK est_status est_positions_save(const est_multi_worker *m, est_tens
 EST_MUST_CHECK est_status est_positions_restore(est_multi_worker *m, const est_tensor *positions);
 EST_MUST_CHECK est_status est_positions_unpack(est_multi_worker *m, const char *bytes, size_t size);
 
-/* On all workers of the view: the packed positions of its source; freed with est_free. */
+/* On all workers of the view: the packed positions of its source, and what its owner packs (NULL: nothing); freed with
+ * est_free. */
 EST_MUST_CHECK est_status est_positions_broadcast(est_multi_worker *m, char **out, size_t *size);
+EST_MUST_CHECK est_status est_owned_broadcast(est_multi_worker *m, char **out, size_t *size);
 
 /* On all workers, after a step: all gather the positions of all. */
 EST_MUST_CHECK est_status est_positions_gather(est_multi_worker *m, est_iterator *input, int64_t step);

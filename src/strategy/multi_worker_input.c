@@ -111,24 +111,47 @@ static est_status broadcast(est_multi_worker *m, void *data, size_t bytes)
     return est_multi_worker_await(work);
 }
 
-est_status est_positions_broadcast(est_multi_worker *m, char **out, size_t *size)
+/* The bytes of the source, whose number the others do not know; `mine` is taken, and NULL for them. */
+static est_status broadcast_bytes(est_multi_worker *m, char *mine, uint64_t bytes, char **out, size_t *size)
 {
-    uint64_t   bytes = packed_size(m);
-    char      *data;
-    est_status status;
+    est_status status = broadcast(m, &bytes, sizeof bytes);
 
-    EST_TRY(broadcast(m, &bytes, sizeof bytes));
-    data = est_alloc((size_t)bytes + 1);
-    if (data == NULL) return est_no_memory();
-    if (m->view.rank == m->view.source) pack(m, data);
-    status = broadcast(m, data, (size_t)bytes);
+    if (status == EST_OK && mine == NULL) {
+        mine = est_alloc((size_t)bytes + 1);
+        if (mine == NULL) return est_no_memory();
+    }
+    if (status == EST_OK) status = broadcast(m, mine, (size_t)bytes);
     if (status != EST_OK) {
-        est_free(data);
+        est_free(mine);
         return status;
     }
-    *out  = data;
+    *out  = mine;
     *size = (size_t)bytes;
     return EST_OK;
+}
+
+est_status est_positions_broadcast(est_multi_worker *m, char **out, size_t *size)
+{
+    char *mine = NULL;
+
+    if (m->view.rank == m->view.source) {
+        mine = est_alloc(packed_size(m) + 1);
+        if (mine == NULL) return est_no_memory();
+        pack(m, mine);
+    }
+    return broadcast_bytes(m, mine, packed_size(m), out, size);
+}
+
+est_status est_owned_broadcast(est_multi_worker *m, char **out, size_t *size)
+{
+    const est_run_owner *owner = m->run->owner;
+    char                *mine  = NULL;
+
+    *out  = NULL;
+    *size = 0;
+    if (owner == NULL || owner->pack == NULL || m->run->purpose != EST_RUN_TRAIN) return EST_OK;
+    if (m->view.rank == m->view.source) EST_TRY(owner->pack(m->run->user, &mine, size));
+    return broadcast_bytes(m, mine, *size, out, size);
 }
 
 est_status est_positions_gather(est_multi_worker *m, est_iterator *input, int64_t step)

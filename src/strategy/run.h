@@ -27,6 +27,11 @@ typedef struct est_run_owner {
      * not. */
     EST_MUST_CHECK est_status (*make_saver)(void *user, est_hook **out);
 
+    /* Of a training, both or none: what workers share beside the variables and the run count, as bytes that est_free
+     * frees. When workers meet all unpack what the one with the variables has packed, behind these. */
+    EST_MUST_CHECK est_status (*pack)(void *user, char **bytes, size_t *size);
+    EST_MUST_CHECK est_status (*unpack)(void *user, const char *bytes, size_t size);
+
     /* Of an evaluation: EST_NOT_FOUND when there is no checkpoint to evaluate. */
     EST_MUST_CHECK est_status (*find_checkpoint)(void *user);
 } est_run_owner;

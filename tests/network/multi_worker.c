@@ -13,7 +13,8 @@
 #include "support/port_test.h"
 #include "train/saver.h"
 
-#define EPOCHS 3
+#define EPOCHS      3
+#define INTERRUPTED 9 /* the status of a worker whose fit a signal has ended */
 
 /* What is trained with. */
 typedef struct input {
@@ -22,6 +23,7 @@ typedef struct input {
     bool    shuffle;
     bool    validation_shuffle;                /* by a seed that is drawn */
     int64_t validation_rows, validation_steps; /* rows 0: those of the training, as arrays */
+    int     replicas;                          /* of each worker; 0: 1 */
     int64_t first_step;                        /* the global step before the fit, without a checkpoint */
 } input;
 
@@ -30,7 +32,7 @@ static const input usual = { .rows = 20, .batch = 6 }; /* 4 steps: 6, 6, 6, 2 ro
 /* What a worker has at the end. */
 typedef struct outcome {
     int     epochs;
-    double  loss[EPOCHS], mae[EPOCHS], val[EPOCHS], val_mae[EPOCHS];
+    double  loss[EPOCHS], mae[EPOCHS], sides[EPOCHS], val[EPOCHS], val_mae[EPOCHS];
     float   kernel[3], bias;
     int64_t step;      /* the global one */
     int64_t validated; /* batches of a validation dataset that this process has read */
@@ -44,6 +46,7 @@ typedef struct job {
 /* What a callback of a worker does, and when; 0: never. */
 typedef struct deed {
     int64_t kill_at, stop_at;      /* after this step */
+    int64_t end_at;                /* after this step, as by SIGTERM */
     int64_t stop_begun, stop_done; /* when so many epochs have begun, or ended */
     bool    reads;                 /* the logs, after every step */
 } deed;
@@ -66,6 +69,7 @@ static est_status after_step(est_hook *hook, est_loop *loop)
     int64_t     step = est_loop_global_step(loop);
 
     if (step == d->kill_at) (void)raise(SIGKILL);
+    if (step == d->end_at) (void)raise(SIGTERM);
     if (step == d->stop_at) est_loop_request_stop(loop, "enough steps");
     if (d->reads) (void)est_loop_log(loop, "loss");
     return EST_OK;
@@ -104,6 +108,35 @@ static est_dataset *counted(est_tensor *x, est_tensor *y, bool shuffle, int64_t 
     return d;
 }
 
+/* A metric of one's own, whose states all additions change: labels by the half of [0, 1) that they are in, and what
+ * predictions lack of them. */
+static est_metric make_sides(const est_metric_spec *self, est_node labels, est_node predictions, est_node weights)
+{
+    est_graph *graph = labels.graph;
+    est_node   half  = est_metric_state(graph, "half", EST_F32, EST_SHAPE(2));
+    est_node   lack  = est_metric_state(graph, "lack", EST_F32, EST_SHAPE_SCALAR);
+    est_node   rows  = est_metric_state(graph, "rows", EST_I64, EST_SHAPE_SCALAR);
+    est_node   side, updates[4];
+
+    (void)self;
+    labels      = est_reshape(labels, EST_I64S(-1));
+    predictions = est_reshape(predictions, EST_I64S(-1));
+    if (weights.graph != NULL) {
+        weights     = est_reshape(weights, EST_I64S(-1));
+        labels      = est_mul(labels, weights);
+        predictions = est_mul(predictions, weights);
+    }
+    side       = est_cast(est_greater(labels, est_scalar(graph, EST_F32, 0.5)), EST_I64);
+    updates[0] = est_scatter_add(half, side, labels);
+    updates[1] = est_assign_add(lack, est_sum(labels));
+    updates[2] = est_assign_sub(lack, est_sum(predictions));
+    updates[3] = est_assign_add(rows, est_scalar(graph, EST_I64, 1));
+    return est_metric_custom(
+        EST_NODES(half, lack, rows), (est_nodes){ updates, 4 },
+        est_add(est_sum(est_mul(est_read_variable(half), est_const_f32(graph, EST_SHAPE(2), (const float[]){ 1, 3 }))),
+                est_read_variable(lack)));
+}
+
 static void keep(est_network *network, const est_history *history, outcome *out)
 {
     est_tensor *value;
@@ -114,6 +147,7 @@ static void keep(est_network *network, const est_history *history, outcome *out)
 
         out->loss[epoch]    = est_history_value(history, "loss", i);
         out->mae[epoch]     = est_history_value(history, "mae", i);
+        out->sides[epoch]   = est_history_value(history, "sides", i);
         out->val[epoch]     = est_history_value(history, "val_loss", i);
         out->val_mae[epoch] = est_history_value(history, "val_mae", i);
     }
@@ -149,18 +183,21 @@ static void fit(const input *in, const est_strategy *strategy, const char *dir, 
                           .deed = d };
     est_network *network;
     est_history *history;
+    est_status   status;
 
     network = make_line(EST_NETWORK(.strategy = strategy, .seed = 1, .model_dir = dir),
-                        EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae")));
+                        EST_COMPILE(.loss = "mse", .optimizer = "adam", .metrics = EST_STRINGS("mae"),
+                                    .metric_values = EST_METRIC_SPECS({ .name = "sides", .make = make_sides })));
     if (in->first_step > 0) set_step(network, arrays, in->first_step);
-    assert_ok(
-        est_network_fit(network,
-                        EST_FIT(.arrays = arrays, .batch_size = in->batch, .epochs = EPOCHS,
-                                .steps_per_epoch = in->steps, .no_shuffle = !in->shuffle, .validation = validation,
-                                .validation_arrays = validation == NULL ? arrays : (est_named_tensors){ 0 },
-                                .validation_steps = in->validation_steps, .callbacks = EST_HOOKS(&acts.hook),
-                                .verbose = EST_VERBOSE_NONE),
-                        &history));
+    status = est_network_fit(network,
+                             EST_FIT(.arrays = arrays, .batch_size = in->batch, .epochs = EPOCHS,
+                                     .steps_per_epoch = in->steps, .no_shuffle = !in->shuffle, .validation = validation,
+                                     .validation_arrays = validation == NULL ? arrays : (est_named_tensors){ 0 },
+                                     .validation_steps = in->validation_steps, .callbacks = EST_HOOKS(&acts.hook),
+                                     .verbose = EST_VERBOSE_NONE),
+                             &history);
+    if (d->end_at > 0 && status == EST_CANCELLED) _exit(INTERRUPTED);
+    assert_ok(status);
     keep(network, history, out);
     est_history_free(history);
     est_network_free(network);
@@ -184,7 +221,8 @@ static pid_t start_worker(const job *j, const input *in, int index, const deed *
              "{\"cluster\": {\"worker\": [\"127.0.0.1:%d\", \"127.0.0.1:%d\"]}, \"task\": {\"type\": \"worker\", "
              "\"index\": %d}}",
              j->ports[0], j->ports[1], index);
-    if (est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = json), &strategy) != EST_OK) {
+    if (est_multi_worker_mirrored_strategy(EST_MULTI_WORKER_MIRRORED(.cluster_json = json, .replicas = in->replicas),
+                                           &strategy) != EST_OK) {
         _exit(3);
     }
     fit(in, strategy, j->dir, d, &out);
@@ -199,6 +237,14 @@ static void await_killed(pid_t pid)
 
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void await_interrupted(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == INTERRUPTED);
 }
 
 static void await_ok(pid_t pid)
@@ -236,6 +282,7 @@ static void expect_alike(const outcome *have, const outcome *want, int from_epoc
     for (int i = from_epoch; i < EPOCHS; i++) {
         assert_near(have->loss[i], want->loss[i], 1e-5);
         assert_near(have->mae[i], want->mae[i], 1e-5);
+        assert_near(have->sides[i], want->sides[i], 1e-4);
         assert_near(have->val[i], want->val[i], 1e-5);
         assert_near(have->val_mae[i], want->val_mae[i], 1e-5);
     }
@@ -306,6 +353,12 @@ TEST(uneven)
     }
 }
 
+/* Several replicas in each worker, some of which have no row in some steps. */
+TEST(replicas)
+{
+    expect_as_one("replicas", &(input){ .rows = 19, .batch = 6, .replicas = 2 }, 0);
+}
+
 /* Validation data is divided among the workers: of 21 rows the first gets 11, in 3 batches; of 3 batches 2; and of 1
  * row the other gets none. Rows in an order of each worker's own are not divided. */
 TEST(validation)
@@ -316,25 +369,59 @@ TEST(validation)
     expect_as_one("any", &(input){ .rows = 20, .batch = 6, .validation_rows = 21, .validation_shuffle = true }, 0);
 }
 
-/* The second worker is killed in the middle of epoch 1, and comes back: it has the logs of the epochs after that. */
+/* A worker is killed after a step of epoch 1, and comes back: both have the logs of an undisturbed run, of all epochs
+ * that end in them. */
+static void expect_whole_epochs(const char *name, int lost, int64_t kill_at)
+{
+    job     j    = make_job(name);
+    outcome want = { 0 }, a[2];
+    pid_t   pid[2];
+
+    for (int i = 0; i < 2; i++) pid[i] = start_worker(&j, &usual, i, i == lost ? &(deed){ .kill_at = kill_at } : &calm);
+    fit(&usual, NULL, NULL, &calm, &want);
+    await_killed(pid[lost]);
+    pid[lost] = start_worker(&j, &usual, lost, &calm);
+    for (int i = 0; i < 2; i++) await_ok(pid[i]);
+    for (int i = 0; i < 2; i++) read_outcome(&j, i, &a[i]);
+    assert_int_equal(a[!lost].epochs, EPOCHS);
+    assert_in_range(a[lost].epochs, 1, 2);
+    expect_alike(&a[!lost], &want, 0);
+    expect_alike(&a[lost], &want, EPOCHS - a[lost].epochs);
+    assert_memory_equal(a[0].kernel, a[1].kernel, sizeof a[0].kernel);
+    give_back(&j);
+}
+
+/* In the middle of the epoch, after its first step, and after its last. */
 TEST(lost)
 {
-    job     j     = make_job("lost");
-    outcome want  = { 0 }, a, b;
-    pid_t   first = start_worker(&j, &usual, 0, &calm), second = start_worker(&j, &usual, 1, &(deed){ .kill_at = 6 });
+    expect_whole_epochs("lost", 1, 6);
+    expect_whole_epochs("lost_first_step", 1, 5);
+    expect_whole_epochs("lost_last_step", 1, 8);
+    expect_whole_epochs("lost_chief", 0, 6);
+}
 
+/* Both workers are told to end in the middle of epoch 1, and start again: they have its logs whole. */
+TEST(interrupted)
+{
+    static const deed ends = { .end_at = 6 };
+
+    job     j    = make_job("interrupted");
+    outcome want = { 0 }, a;
+    pid_t   pid[2];
+    int64_t saved;
+
+    for (int i = 0; i < 2; i++) pid[i] = start_worker(&j, &usual, i, &ends);
     fit(&usual, NULL, NULL, &calm, &want);
-    await_killed(second);
-    second = start_worker(&j, &usual, 1, &calm);
-    await_ok(first);
-    await_ok(second);
-    read_outcome(&j, 0, &a);
-    read_outcome(&j, 1, &b);
-    assert_int_equal(a.epochs, EPOCHS);
-    expect_alike(&a, &want, 2);
-    assert_near(a.loss[0], want.loss[0], 1e-5);
-    expect_alike(&b, &want, 2);
-    assert_memory_equal(a.kernel, b.kernel, sizeof a.kernel);
+    for (int i = 0; i < 2; i++) await_interrupted(pid[i]);
+    assert_ok(est_saved_step(j.dir, &saved));
+    assert_in_range(saved, 5, 7);
+    for (int i = 0; i < 2; i++) pid[i] = start_worker(&j, &usual, i, &calm);
+    for (int i = 0; i < 2; i++) await_ok(pid[i]);
+    for (int i = 0; i < 2; i++) {
+        read_outcome(&j, i, &a);
+        assert_int_equal(a.epochs, 2);
+        expect_alike(&a, &want, 1);
+    }
     give_back(&j);
 }
 
