@@ -32,7 +32,7 @@ typedef struct est_optimizer {
     est_schedule              schedule;      /* rate NULL: the learning rate, always */
     est_node                  learning_node; /* EST_NO_NODE: the above; else the rate, computed by your graph */
     double                    hyper[8];      /* the rule's own numbers */
-    bool                      nesterov, centered, lazy, keras, amsgrad;
+    bool                      nesterov, centered, lazy, keras, amsgrad, dense;
     double                    clip_value, clip_norm, clip_global_norm; /* 0: off */
     double                    weight_decay;                            /* 0: off */
     est_strings               decay_not;                               /* names without it; borrowed */
@@ -54,6 +54,11 @@ EST_API est_optimizer est_with_clipping(est_optimizer optimizer, double clip_val
  * `exclude` in them do not decay; the list is borrowed as long as the optimizer. 0: off. Dynamic embeddings refuse it,
  * since it changes every row. */
 EST_API est_optimizer est_with_weight_decay(est_optimizer optimizer, double weight_decay, est_strings exclude);
+
+/* The optimizer that takes a sparse gradient as the dense one that it stands for: each step updates every row, also by
+ * the momentum of earlier ones, as tf.keras does since 2.11 for SGD and RMSprop with momentum, Adadelta and Ftrl.
+ * Dynamic embeddings refuse it. */
+EST_API est_optimizer est_with_dense_gradients(est_optimizer optimizer);
 
 /* w -= lr g. Learning rate 0: 0.01. */
 EST_API est_optimizer est_sgd(double learning_rate);
@@ -170,8 +175,9 @@ EST_API est_optimizer est_lion(double learning_rate, const est_lion_options *opt
 
 /* An optimizer by its name in Keras, in any case: "adadelta", "adagrad", "adam", "adamax", "adamw" (est_adam with a
  * weight decay of 0.004), "ftrl", "lion", "nadam", "rmsprop", "sgd"; also "momentum". With keras the formulas are those
- * of tf.keras 2.15 (the newer rmsprop has .epsilon_inside), but the "RMSProp" of estimators, spelled so, keeps the
- * legacy one. The error for an unknown name offers the nearest one. Learning rate 0: its default. */
+ * of tf.keras 2.15 (the newer rmsprop has .epsilon_inside, adadelta and ftrl have dense gradients), but "RMSProp",
+ * "Adadelta" and "Ftrl", spelled so as in estimators, are the legacy ones. The error for an unknown name offers the
+ * nearest one. Learning rate 0: its default. */
 EST_API EST_MUST_CHECK est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras,
                                                         est_optimizer *out);
 

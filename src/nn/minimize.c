@@ -93,6 +93,13 @@ est_node est_update_rate(est_update *u, est_node var)
     return dtype == EST_F32 ? u->rate : est_cast(u->rate, dtype);
 }
 
+est_gradient est_update_dense(est_update *u, est_node var, est_gradient sparse)
+{
+    est_node rows = est_scalar(u->graph, EST_I32, (double)est_node_dim(est_read_variable(var), 0));
+
+    return (est_gradient){ .values = est_unsorted_segment_sum(sparse.values, sparse.indices, rows) };
+}
+
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 void est_clip_gradients_by_value(est_gradient *gradients, int n, double limit)
@@ -216,6 +223,13 @@ static bool can_update_rows(const est_update *u, est_node var, est_gradient g)
                           est_node_name(var));
         return false;
     }
+    if (o->dense) {
+        (void)est_nn_fail(u->graph,
+                          "dense gradients would change every row of the dynamic embedding '%s' in every step; "
+                          "leave est_with_dense_gradients out",
+                          est_node_name(var));
+        return false;
+    }
     if (o->rule->touches_all_rows != NULL && o->rule->touches_all_rows(o)) {
         (void)est_nn_fail(u->graph, "%s would change every row of the dynamic embedding '%s' in every step; use %s",
                           o->rule->name, est_node_name(var), o->rule->instead);
@@ -270,6 +284,7 @@ static int apply_all(est_update *u, est_nodes variables, const est_gradient *gra
 
         if (g.values.graph == NULL) continue;
         if (est_has_rows(variables.data[i]) && !can_update_rows(u, variables.data[i], g)) continue;
+        if (g.indices.graph != NULL && u->optimizer->dense) g = est_update_dense(u, variables.data[i], g);
         if (g.indices.graph != NULL && !rule->takes_duplicates) g = est_dedup(g);
         updates[n++] = decayed_update(u, variables.data[i], g);
     }

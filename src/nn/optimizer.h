@@ -62,4 +62,7 @@ est_node est_update_number(est_update *u, est_node var, double value);
 est_node est_update_hyper(est_update *u, est_node var, int i);
 est_node est_update_rate(est_update *u, est_node var);
 
+/* A sparse gradient as the dense one that it stands for. */
+est_gradient est_update_dense(est_update *u, est_node var, est_gradient sparse);
+
 #endif

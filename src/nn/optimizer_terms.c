@@ -75,6 +75,7 @@ void est_optimizer_add_terms(est_graph *graph, const est_optimizer *optimizer, c
     put_flag(&out, "lazy", optimizer->lazy);
     put_flag(&out, "keras", optimizer->keras);
     put_flag(&out, "amsgrad", optimizer->amsgrad);
+    put_flag(&out, "dense", optimizer->dense);
     put_number(&out, "weight_decay", optimizer->weight_decay);
     for (int i = 0; optimizer->weight_decay != 0 && i < optimizer->decay_not.n; i++) {
         est_strbuf_printf(&out, ", but not of %s", optimizer->decay_not.data[i]);

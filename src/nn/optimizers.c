@@ -113,10 +113,7 @@ static est_node amsgrad_apply(est_update *u, est_node var, est_gradient g)
     est_node m = est_update_slot(u, var, "Adam", "m", 0), v = est_update_slot(u, var, "Adam", "v", 0);
     est_node most = est_update_slot(u, var, "Adam", "vhat", 0), rate, next_m, next_v, next_most, step;
 
-    if (g.indices.graph != NULL) {
-        g.values = est_unsorted_segment_sum(
-            g.values, g.indices, est_scalar(u->graph, EST_I32, (double)est_node_dim(est_read_variable(var), 0)));
-    }
+    if (g.indices.graph != NULL) g = est_update_dense(u, var, g);
     rate = est_mul(est_update_rate(u, var), est_sqrt(est_shift(est_neg(shared_number(u, var, 1)), 1)));
     rate = est_div(rate, est_shift(est_neg(shared_number(u, var, 0)), 1));
 
@@ -387,6 +384,12 @@ est_optimizer est_with_weight_decay(est_optimizer optimizer, double weight_decay
     return optimizer;
 }
 
+est_optimizer est_with_dense_gradients(est_optimizer optimizer)
+{
+    optimizer.dense = true;
+    return optimizer;
+}
+
 est_optimizer est_with_learning_node(est_optimizer optimizer, est_node learning_rate)
 {
     optimizer.learning_node = learning_rate;
@@ -576,16 +579,40 @@ static est_optimizer make_ftrl(double learning_rate, bool keras)
     return est_ftrl(learning_rate, EST_FTRL(.keras = keras));
 }
 
+static est_optimizer make_newer_ftrl(double learning_rate, bool keras)
+{
+    est_optimizer optimizer = make_ftrl(learning_rate, keras);
+
+    return keras ? est_with_dense_gradients(optimizer) : optimizer;
+}
+
+static est_optimizer make_newer_adadelta(double learning_rate, bool keras)
+{
+    est_optimizer optimizer = make_adadelta(learning_rate, keras);
+
+    return keras ? est_with_dense_gradients(optimizer) : optimizer;
+}
+
 typedef struct optimizer_row {
     est_name names;
     make_fn  make;
 } optimizer_row;
 
 static const optimizer_row rows[] = {
-    { { "sgd" }, make_sgd },         { { "momentum" }, make_momentum },      { { "adam" }, make_adam },
-    { { "adagrad" }, make_adagrad }, { { "rmsprop" }, make_newer_rms_prop }, { { "RMSProp" }, make_rms_prop },
-    { { "ftrl" }, make_ftrl },       { { "adadelta" }, make_adadelta },      { { "adamax" }, make_adamax },
-    { { "nadam" }, make_nadam },     { { "adamw" }, make_adam_w },           { { "lion" }, make_lion },
+    { { "sgd" }, make_sgd },
+    { { "momentum" }, make_momentum },
+    { { "adam" }, make_adam },
+    { { "adagrad" }, make_adagrad },
+    { { "rmsprop" }, make_newer_rms_prop },
+    { { "RMSProp" }, make_rms_prop },
+    { { "ftrl" }, make_newer_ftrl },
+    { { "Ftrl" }, make_ftrl },
+    { { "adadelta" }, make_newer_adadelta },
+    { { "adamax" }, make_adamax },
+    { { "Adadelta" }, make_adadelta },
+    { { "nadam" }, make_nadam },
+    { { "adamw" }, make_adam_w },
+    { { "lion" }, make_lion },
 };
 
 est_status est_optimizer_by_name(const char *name, double learning_rate, bool keras, est_optimizer *out)

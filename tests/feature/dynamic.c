@@ -279,6 +279,7 @@ static void refused(est_optimizer optimizer, const char *text)
 TEST(optimizers_that_touch_all_rows)
 {
     refused(est_adam(0.1, NULL), "use est_adam with .lazy");
+    refused(est_with_dense_gradients(est_sgd(0.1)), "leave est_with_dense_gradients out");
     refused(est_rms_prop(0.1, EST_RMS_PROP(.keras = true)), "use est_rms_prop with a momentum");
 }
 

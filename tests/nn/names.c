@@ -676,6 +676,23 @@ TEST(two_rms_props)
     assert_true(newer.hyper[3] == 1);
 }
 
+/* Of sparse gradients those of Keras make dense ones. */
+TEST(dense_gradients_by_name)
+{
+    est_optimizer legacy, newer, v1;
+
+    assert_ok(est_optimizer_by_name("Ftrl", 0, true, &legacy));
+    assert_ok(est_optimizer_by_name("ftrl", 0, true, &newer));
+    assert_ok(est_optimizer_by_name("ftrl", 0, false, &v1));
+    assert_false(legacy.dense);
+    assert_true(newer.dense);
+    assert_false(v1.dense);
+    assert_ok(est_optimizer_by_name("adadelta", 0, true, &newer));
+    assert_ok(est_optimizer_by_name("Adadelta", 0, true, &legacy));
+    assert_true(newer.dense);
+    assert_false(legacy.dense);
+}
+
 /* --- unknown names ------------------------------------------------------------------------------------------------ */
 
 static void expect_error(est_status status, const char *text)

@@ -154,6 +154,19 @@ static void keras_centered_rms_step(cell *x, double g, bool touched, int t)
     if (g != 0) x->w -= RATE * g / (sqrt(x->a - x->b * x->b) + 1e-2);
 }
 
+/* With dense gradients a row without one moves by its momentum. */
+static void dense_keras_momentum_step(cell *x, double g, bool touched, int t)
+{
+    (void)touched;
+    keras_momentum_step(x, g, true, t);
+}
+
+static void dense_rms_step(cell *x, double g, bool touched, int t)
+{
+    (void)touched;
+    rms_step(x, g, true, t);
+}
+
 static void ftrl_moves(cell *x, double g, double power, double l1, double l2, double shrinkage)
 {
     double n = x->a + g * g, z;
@@ -168,6 +181,12 @@ static void ftrl_step(cell *x, double g, bool touched, int t)
 {
     (void)t;
     if (touched) ftrl_moves(x, g, -0.5, 0, 0, 0);
+}
+
+static void dense_ftrl_step(cell *x, double g, bool touched, int t)
+{
+    (void)touched;
+    ftrl_step(x, g, true, t);
 }
 
 static void ftrl_l1_step(cell *x, double g, bool touched, int t)
@@ -392,6 +411,14 @@ TEST(trajectories)
           est_with_weight_decay(est_momentum(RATE, EST_MOMENTUM(.momentum = 0.75, .keras = true)), 0.25,
                                 EST_STRINGS("bias")),
           decayed_momentum_step, .slot = { "training/SGD/w/momentum" } },
+        { "momentum of dense gradients",
+          est_with_dense_gradients(est_momentum(RATE, EST_MOMENTUM(.momentum = 0.75, .keras = true))),
+          dense_keras_momentum_step, .slot = { "training/SGD/w/momentum" } },
+        { "rmsprop of dense gradients",
+          est_with_dense_gradients(est_rms_prop(RATE, EST_RMS_PROP(.decay = 0.75, .momentum = 0.5))), dense_rms_step,
+          .a0 = 1, .slot = { "RMSProp", "RMSProp_1" } },
+        { "ftrl of dense gradients", est_with_dense_gradients(est_ftrl(RATE, NULL)), dense_ftrl_step, .a0 = 0.1,
+          .slot = { "Ftrl", "Ftrl_1" } },
         { "decay of other variables",
           est_with_weight_decay(est_momentum(RATE, EST_MOMENTUM(.momentum = 0.75, .keras = true)), 0.25,
                                 EST_STRINGS("bias", "w")),

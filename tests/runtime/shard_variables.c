@@ -187,6 +187,8 @@ TEST(every_optimizer)
         est_nadam(0.01, NULL),
         est_lion(0.01, NULL),
         est_with_weight_decay(est_adam(0.01, EST_ADAM(.keras = true)), 0.1, (est_strings){ 0 }),
+        est_with_dense_gradients(est_momentum(0.1, EST_MOMENTUM(.nesterov = true, .keras = true))),
+        est_with_dense_gradients(est_ftrl(0.1, NULL)),
     };
 
     for (size_t i = 0; i < sizeof optimizers / sizeof optimizers[0]; i++) {

@@ -331,7 +331,7 @@ class Optimizer(_Recorded):
             made = _lib.est_with_schedule(self._make(0.0)._c(keep), rate._schedule(keep))
         else:
             made = self._make(float(self._first().rate.numpy()) if self._bound else float(rate))._c(keep)
-        return self._clipping(self._decayed(made, keep))
+        return self._complete(made, keep)
 
     def compute_gradients(self, loss: _Any, var_list: _Any, tape: _Any = None) -> list:
         if tape is None:
@@ -404,7 +404,7 @@ class Optimizer(_Recorded):
             rate = _as_node(self._rate(bound.iterations), graph)
         handles = [variable._handle._c for variable in variables]
         operation = _Node(graph, _lib.est_apply_gradients(
-            _lib.est_with_learning_node(self._clipping(self._decayed(self._make(0.0)._c(keep), keep)), rate._c),
+            _lib.est_with_learning_node(self._complete(self._make(0.0)._c(keep), keep), rate._c),
             keep.span("est_nodes", "est_node", handles), count,
             keep.options("est_minimize_options", global_step=bound.iterations._handle._c, no_update_ops=True,
                          share_slots=True, slot_scope=keep.string(self._scope))))
@@ -462,8 +462,16 @@ class Optimizer(_Recorded):
         for variable in var_list if self.use_ema else ():
             variable.assign(self._average_of(self._in_world(variable._world), variable).value())
 
-    def _clipping(self, made: _Any) -> _Any:
-        return _lib.est_with_clipping(made, self.clipvalue or 0.0, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
+    def _updates_all_rows(self) -> bool:
+        """Whether a gradient of rows counts as a dense one, which optimizers before 2.11 do not have."""
+        return False
+
+    def _complete(self, made: _Any, keep: _Keep) -> _Any:
+        """With what is not of the rule: decay, clipping, and what a gradient of rows means."""
+        if not self._legacy and self._updates_all_rows():
+            made = _lib.est_with_dense_gradients(made)
+        return _lib.est_with_clipping(self._decayed(made, keep), self.clipvalue or 0.0, self.clipnorm or 0.0,
+                                      self.global_clipnorm or 0.0)
 
     def _apply_v1(self, graph: _Graph, gradients: list, variables: tuple, keep: _Keep) -> _Any:
         """The operation of a step of a model_fn. It counts `iterations`, and not the global step, as in Keras."""
@@ -473,7 +481,7 @@ class Optimizer(_Recorded):
         from ...compat.v1.train import _gradient
         bound = self._in_model(graph)
         rate = _as_node(self._rate(bound.iterations) if bound.rate is None else bound.rate, graph)
-        made = self._clipping(self._decayed(self._make(0.0)._c(keep), keep))
+        made = self._complete(self._make(0.0)._c(keep), keep)
         operation = graph.node(_lib.est_apply_gradients(
             _lib.est_with_learning_node(made, rate._c),
             keep.span("est_nodes", "est_node", [variable._c for variable in variables]),
@@ -517,6 +525,9 @@ class SGD(Optimizer):
         self.momentum = momentum
         super().__init__(lambda rate: _own.SGD(rate, momentum, nesterov, keras=True), learning_rate, name, **named)
 
+    def _updates_all_rows(self) -> bool:
+        return bool(self.momentum)
+
 
 class Adam(Optimizer):
     """Adam."""
@@ -559,6 +570,9 @@ class RMSprop(Optimizer):
         super().__init__(lambda rate: _own.RMSProp(rate, rho, momentum, epsilon, centered, keras=True,
                                                    epsilon_inside=True), learning_rate, name, **named)
 
+    def _updates_all_rows(self) -> bool:
+        return bool(self.momentum)
+
 
 class Adagrad(Optimizer):
     """Gradients divided by the root of the sum of their squares."""
@@ -580,6 +594,9 @@ class Adadelta(Optimizer):
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta",
                  **named: _Any):
         super().__init__(lambda rate: _own.Adadelta(rate, rho, epsilon, keras=True), learning_rate, name, **named)
+
+    def _updates_all_rows(self) -> bool:
+        return True
 
 
 class Adamax(Optimizer):
@@ -628,6 +645,9 @@ class Ftrl(Optimizer):
             rate, learning_rate_power, initial_accumulator_value, l1_regularization_strength,
             l2_regularization_strength, l2_shrinkage_regularization_strength, beta, keras=True), learning_rate, name,
             **named)
+
+    def _updates_all_rows(self) -> bool:
+        return True
 
 
 _CLASSES = {kind.__name__.lower(): kind for kind in (SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta, Adamax, Nadam,

@@ -71,8 +71,8 @@ class Optimizer(_Recorded, _optimizers.Optimizer):
 
     def apply_gradients(self, grads_and_vars: _Any, name: str | None = None, **named: _Any) -> _Any:
         pairs = list(grads_and_vars)
-        node = next((gradient for gradient, _ in pairs if isinstance(gradient, (_Node, _IndexedSlices))), None)
-        graph = None if node is None else (node if isinstance(node, _Node) else node.values).graph
+        values = (gradient.values if isinstance(gradient, _IndexedSlices) else gradient for gradient, _ in pairs)
+        graph = next((value.graph for value in values if isinstance(value, _Node)), None)
         if graph is None or getattr(graph, "world", None) is not None:
             return self._in_loop().apply_gradients(pairs, name, **named)
         return self._applied(graph, [(gradient, variable) for gradient, variable in pairs if gradient is not None])
