@@ -608,12 +608,16 @@ class Layer(Recorded, Named):
 
     def _collect(self, graph: Graph) -> list[Variable]:
         """The variables in a graph: own ones, then those of layers within."""
-        found = [item for item in self._own_weights] + list(self._in_graphs.get(graph, ()))
-        if _calls_library(type(self)):  # whose build begins with that of the library
-            found = found[len(self._own_weights):] + list(self._own_weights)
+        found = self._variables_of(graph)
         for layer in self._layers:
             found += layer._collect(graph)
         return list({id(item): item for item in found}.values())
+
+    def _variables_of(self, graph: Graph) -> list[Variable]:
+        """The variables of this layer, without those within, in the order in which they were made."""
+        own = list(self._own_weights)
+        before = self.__dict__.get("_own_before", len(own))
+        return own[:before] + list(self._in_graphs.get(graph, ())) + own[before:]
 
     def _ensure_built(self) -> None:
         """Makes the variables, if the shape of the input is known."""
@@ -1046,7 +1050,8 @@ class Layer(Recorded, Named):
 
     def _variables_here(self) -> list[Variable]:
         self._ensure_built()
-        return list(self._own_weights) + list(self._in_graphs.get(self._graph_now(), ()))
+        found = self._variables_of(self._graph_now())
+        return [item for item in found if item.trainable] + [item for item in found if not item.trainable]
 
     def get_build_config(self) -> dict | None:
         """The shape of the input that the layer was made for; None: it was not called."""
@@ -1201,6 +1206,7 @@ class NativeLayer(Layer):
     def _call_in(self, graph: Graph, args: tuple, named: dict, training: bool) -> Any:
         inputs = [as_node(leaf, graph) for leaf in _structure.flatten(args[0])] if args else []
         inputs = [_single(node) for node in inputs]
+        self._note_own()
         masks = {key: named[key]._c for key in ("mask", "query_mask") if isinstance(named.get(key), Node)}
         before = count_variables(graph)
         here()
@@ -1277,7 +1283,12 @@ class NativeLayer(Layer):
             build_in(self, self._world_now(), [(float32, self._batch_input_shape)])
         super()._ensure_built()
 
+    def _note_own(self) -> None:
+        """Notes how many variables of its own a class of the program has made before those of the library."""
+        self.__dict__.setdefault("_own_before", len(self._own_weights))
+
     def build(self, input_shape: Any) -> None:
+        self._note_own()
         if not self.built and default_graph() is None:  # else the call that is under way makes the variables
             build_in(self, self._world_now(), [(float32, tuple(input_shape))])
 
