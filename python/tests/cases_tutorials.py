@@ -52,6 +52,19 @@ def variables_before_build(tf):
             "shapes": {key: list(value.shape) for key, value in stored.items()}, "values": again.get_weights()}
 
 
+@case
+def normalization_of_bytes(tf):
+    """Pixels and truth values, from arrays and datasets."""
+    out = {}
+    for dtype in ("uint8", "bool"):
+        rows = np.arange(48, dtype=np.uint8).reshape(8, 6).astype(dtype)
+        for name, data in (("array", rows), ("dataset", tf.data.Dataset.from_tensor_slices(rows).batch(3))):
+            layer = tf.keras.layers.Normalization()
+            layer.adapt(data)
+            out[f"{dtype}_{name}"] = [layer.mean, layer.variance, layer(rows[:2])]
+    return out
+
+
 if __name__ == "__main__":
     from cases import write_golden
     write_golden(CASES, sys.argv[1])

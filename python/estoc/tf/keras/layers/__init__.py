@@ -769,6 +769,9 @@ class DenseFeatures(_Columns):
 class _Adapting(_NativeLayer):
     """A layer that takes what it needs from data."""
 
+    _takes_numbers = False
+    _numbers = ("float32", "float64", "int32", "int64")  # that the library takes as they are
+
     def adapt(self, data: _Any, batch_size: int | None = None, steps: int | None = None) -> None:
         """Takes what the layer needs from all elements of a dataset or of an array."""
         from ....data import Dataset
@@ -777,6 +780,8 @@ class _Adapting(_NativeLayer):
             data = Dataset.from_tensor_slices(unwrap(data), copy=True).batch(batch_size or 1024)
         if steps is not None:
             data = data.take(steps)
+        if self._takes_numbers and data._components()[0][1].dtype not in self._numbers:
+            data = data.map_graph(lambda rows: _ops.cast(rows, self.dtype))
         shape = tuple(data._components()[0][1].shape or ())
         self.__dict__["_seen"], self.__dict__["_rank"] = shape if len(shape) > 1 else (None, 1), len(shape)
         pointer, keep = data._finish()
@@ -959,6 +964,8 @@ def _list(values: _Any) -> list:
 
 class Normalization(_Adapting):
     """(x - mean) / sqrt(variance), by adapt or as given."""
+
+    _takes_numbers = True
 
     def __init__(self, axis: _Any = -1, mean: _Any = None, variance: _Any = None, invert: bool = False, **named: _Any):
         if axis not in (-1, None):
