@@ -202,6 +202,7 @@ def _describes_itself(value: Any) -> bool:
 def of_model(model: Any) -> dict:
     """A model as JSON; raises Unknown."""
     from . import models
+    from ._layer import KerasTensor
     if type(model) is models.Sequential:
         first = None if model._input is None else _of_input(model._input)
         if first is None and model._specs:
@@ -223,7 +224,7 @@ def of_model(model: Any) -> dict:
     calls = {id(call): i for i, call in enumerate(model._calls)}
 
     def reference(value: Any) -> Any:
-        if not isinstance(value, models._KerasTensor):
+        if not isinstance(value, KerasTensor):
             return None
         if value._call is None:
             return {"input": numbers[id(value)]}
@@ -275,6 +276,7 @@ def _know_inputs(model: Any, config: dict) -> None:
 def made_model(config: dict) -> Any:
     """The model of of_model, with new variables."""
     from . import models
+    from ._layer import Input, KerasTensor
 
     if config["kind"] == "subclass":
         model = decode(config["of"])
@@ -283,7 +285,7 @@ def made_model(config: dict) -> Any:
         return model
 
     def made_input(value: dict) -> Any:
-        return models._Input(batch_shape=tuple(value["shape"]), name=value["name"], dtype=value["dtype"])
+        return Input(batch_shape=tuple(value["shape"]), name=value["name"], dtype=value["dtype"])
 
     layers = [_made_layer(layer) for layer in config["layers"]]
     if config["kind"] == "sequential":
@@ -303,7 +305,7 @@ def made_model(config: dict) -> Any:
     for call in config["calls"]:
         args, named = decode(call["args"], reference), decode(call["named"], reference)
         if isinstance(call["of"], dict):
-            results.append(models._KerasTensor._keras_call(_find(call["of"]["function"]), tuple(args), named))
+            results.append(KerasTensor._keras_call(_find(call["of"]["function"]), tuple(args), named))
         else:
             results.append(layers[call["of"]](*args, **named))
     return _find(config["class"])(decode(config["input_form"], reference), decode(config["outputs"], reference),

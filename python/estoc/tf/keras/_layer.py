@@ -1104,11 +1104,11 @@ def _as_input(leaf: Any, graph: Graph) -> Any:
     if isinstance(leaf, Variable):
         return leaf._as_node(graph)
     if isinstance(leaf, (Tensor, np.ndarray, np.generic)) or _frames.is_column(leaf) or _frames.is_table(leaf):
-        return as_node(_floats(unwrap(leaf)), graph)
+        return as_node(floats(unwrap(leaf)), graph)
     return leaf
 
 
-def _floats(value: Any) -> np.ndarray:
+def floats(value: Any) -> np.ndarray:
     """float64 as float32, as Keras casts the inputs of layers."""
     value = as_array(value)
     return value.astype(np.float32) if value.dtype == np.float64 else value
@@ -1119,12 +1119,12 @@ def _values(args: tuple, named: dict) -> tuple[tuple, dict]:
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray) or type(leaf) is Tensor or _frames.is_column(leaf) or _frames.is_table(leaf):
-            return Tensor(_floats(unwrap(leaf)))
+            return Tensor(floats(unwrap(leaf)))
         return leaf
 
     if args and isinstance(args[0], (list, int, float)) and not isinstance(args[0], bool) and not any(
             isinstance(leaf, (Tensor, np.ndarray, Variable)) for leaf in _structure.flatten(args[0])):
-        args = (Tensor(_floats(args[0])),) + args[1:]
+        args = (Tensor(floats(args[0])),) + args[1:]
     return _structure.map_structure(one, (tuple(map(_texts, args)), named))
 
 

@@ -9,8 +9,8 @@ from .._tape import GradientTape as _GradientTape
 from . import optimizers as _optimizers
 from .layers import Activation as _Activation
 from .layers import Dense as _Dense
+from ._batches import unpack as _unpack
 from .models import Model as _Model
-from .models import _unpack
 
 
 class LinearModel(_Model):
