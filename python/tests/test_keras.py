@@ -540,13 +540,13 @@ def test_layers_of_a_dict_whose_keys_nothing_orders_are_found():
 
 
 def test_a_long_list_of_numbers_is_looked_through_once(monkeypatch):
-    from estoc.tf.keras import _layer
+    from estoc.tf.keras import _attributes
     model, looked = Parts(tf.keras.layers.Dense(1)), []
     model.log = [(i, float(i)) for i in range(500)]
     model.by_step = {i: float(i) for i in range(500)}
     model(np.ones((1, 2), np.float32))
-    parts_of = _layer._parts_of
-    monkeypatch.setattr(_layer, "_parts_of", lambda value: looked.append(value) or parts_of(value))
+    parts_of = _attributes._parts_of
+    monkeypatch.setattr(_attributes, "_parts_of", lambda value: looked.append(value) or parts_of(value))
     model.log.append((500, 500.0))
     model.by_step[500] = 500.0
     assert len(model.trainable_variables) == 2 and len(looked) == 4  # a pair with its numbers, and a number

@@ -22,7 +22,7 @@ from ._world import Variable, watchers
 
 def _variables_in(graph: Graph, first: int, read: list) -> list:
     """The trainable variables that the operations of a graph from `first` on have read, those of `read` among them."""
-    from .keras._layer import layers_in
+    from .keras._native import layers_in
     known: dict[int, Variable] = {}
     for layer in layers_in(graph):
         known.update((variable._handle._c.id, variable) for variable in layer._in_graphs[graph])

@@ -214,7 +214,7 @@ def _has_own_gradient(kept: _Any) -> bool:
 
 def _layers_with(graph: _Graph) -> list:
     """Layers that have variables in a graph."""
-    from .keras._layer import layers_in
+    from .keras._native import layers_in
     return layers_in(graph)
 
 

@@ -202,7 +202,7 @@ def _describes_itself(value: Any) -> bool:
 def of_model(model: Any) -> dict:
     """A model as JSON; raises Unknown."""
     from . import models
-    from ._layer import KerasTensor
+    from ._symbolic import KerasTensor
     if type(model) is models.Sequential:
         first = None if model._input is None else _of_input(model._input)
         if first is None and model._specs:
@@ -276,7 +276,7 @@ def _know_inputs(model: Any, config: dict) -> None:
 def made_model(config: dict) -> Any:
     """The model of of_model, with new variables."""
     from . import models
-    from ._layer import Input, KerasTensor
+    from ._symbolic import Input, KerasTensor
 
     if config["kind"] == "subclass":
         model = decode(config["of"])

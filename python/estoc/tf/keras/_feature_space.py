@@ -11,7 +11,7 @@ from ..data import Dataset
 from .._eager import Tensor, eager, unwrap
 from .._world import Variable
 from . import layers
-from ._layer import KerasTensor
+from ._symbolic import KerasTensor
 
 _reshape, _expand, _squeeze = eager(ops.reshape), eager(ops.expand_dims), eager(ops.squeeze)
 _numbers: dict = {}

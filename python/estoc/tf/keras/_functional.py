@@ -9,8 +9,10 @@ from ... import ops
 from ..._lib import lib
 from ...graph import Node, default_graph
 from .. import _structure
-from ._layer import Input, InputLayer, KerasTensor, Layer, build_in, unique_name
+from ._calling import build_in, unique_name
+from ._layer import InputLayer, Layer
 from ._model import Model, shapes_of
+from ._symbolic import Input, KerasTensor
 
 
 _classes: dict[type, type] = {}  # subclasses of Model as functional ones

@@ -18,12 +18,14 @@ from .._eager import TensorShape
 from .._world import _seed, current_strategy, restorations
 from . import _summary
 from . import optimizers as _optimizers
+from ._calling import build_in, unrun
 from ._compiled import Compiled
-from ._layer import KerasTensor, Layer, build_in, unrun
+from ._layer import Layer
 from ._network import Network, labels_of
 from ._recorded import overridden
 from ._saving import Saving
 from ._steps import Steps
+from ._symbolic import KerasTensor
 from ._training import Training
 
 

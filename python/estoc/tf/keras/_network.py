@@ -17,7 +17,7 @@ from ...graph import Graph, Node, as_node
 from .. import _devices, _structure
 from .._eager import Tensor, unwrap
 from .._world import Variable, before_write
-from ._layer import build_in
+from ._calling import build_in
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 

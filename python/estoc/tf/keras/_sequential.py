@@ -8,9 +8,12 @@ from typing import Any, Sequence
 from ... import data as _data
 from ...graph import Node, default_graph
 from .. import _structure
+from ._calling import build_in
 from ._functional import conform
-from ._layer import Input, InputLayer, KerasTensor, Layer, NativeLayer, build_in
+from ._layer import InputLayer, Layer
 from ._model import Model
+from ._native import NativeLayer
+from ._symbolic import Input, KerasTensor
 from .layers._text import TextVectorization
 
 

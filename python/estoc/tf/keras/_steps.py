@@ -15,9 +15,9 @@ from .._function import Function
 from .._tape import GradientTape
 from . import callbacks as _callbacks
 from . import optimizers as _optimizers
+from ._attributes import assigns
 from ._batches import known_steps, unpack
 from ._compiled import is_own_metric
-from ._layer import assigns
 from ._network import columns
 from ._recorded import overridden
 

@@ -19,7 +19,7 @@ from .._eager import unwrap
 from . import callbacks as _callbacks
 from . import optimizers as _optimizers
 from ._batches import batches_of, is_generator, known_steps, split_rows, weights_of_classes
-from ._layer import floats
+from ._calling import floats
 from ._network import metrics_of, rows_of
 from ._steps import call_params
 

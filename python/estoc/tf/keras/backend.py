@@ -14,8 +14,8 @@ from .._eager import Tensor as _Tensor
 from .._eager import eager as _eager
 from .._eager import unwrap as _unwrap
 from .._world import Variable as _Variable
-from ._layer import clear_session, reset_uids  # noqa: F401
-from ._layer import is_training as learning_phase  # noqa: F401
+from ._calling import clear_session, reset_uids  # noqa: F401
+from ._calling import is_training as learning_phase  # noqa: F401
 
 
 def epsilon() -> float:
@@ -197,7 +197,7 @@ def ndim(x: _Any) -> int:
 
 def is_keras_tensor(x: _Any) -> bool:
     """Whether it stands for the input or output of a layer."""
-    from ._layer import KerasTensor
+    from ._symbolic import KerasTensor
     return isinstance(x, KerasTensor)
 
 

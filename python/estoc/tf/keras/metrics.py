@@ -33,8 +33,8 @@ from ._serial import by_module as _by_module
 from ._serial import made_of as _made_of
 from ._serial import recorded as _recorded_arguments
 from ._serial import serialize as _serialized
-from ._layer import snake as _snake
-from ._layer import unique_name as _unique_name
+from ._calling import snake as _snake
+from ._calling import unique_name as _unique_name
 
 
 class _State:

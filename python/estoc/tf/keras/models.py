@@ -12,9 +12,9 @@ from ...checkpoint import load_checkpoint as _load_checkpoint
 from .._absent import module_getattr as _module_getattr
 from .._checkpoint import Checkpoint as _Checkpoint
 from . import _config, _files
+from ._calling import build_in as _build_in
 from ._functional import Functional  # noqa: F401
 from ._layer import Layer as _Layer
-from ._layer import build_in as _build_in
 from ._model import Model
 from ._saving import EXTRA as _EXTRA
 from ._saving import WEIGHTS as _WEIGHTS

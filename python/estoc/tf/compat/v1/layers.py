@@ -245,14 +245,14 @@ _made: dict = {}
 
 def _class(name: str) -> type:
     """A layer of Keras. In a method that tracks its variables they are named by the variable scope of the first call."""
-    from ...keras import _layer, layers
+    from ...keras import _calling, layers
     base = getattr(layers, name)
 
     def __call__(self: _Any, *args: _Any, **named: _Any) -> _Any:
         if _graph.current_store() is None:
             return base.__call__(self, *args, **named)
         leaf = self.__dict__.get("_scope_name")
-        default = self._made_with[1].get("name") or _layer.snake(name)
+        default = self._made_with[1].get("name") or _calling.snake(name)
         with _graph.variable_scope(leaf, default, auxiliary_name_scope=False) as scope:
             result = base.__call__(self, *args, **named)
         self.__dict__["_scope_name"] = scope.name.rpartition("/")[2]

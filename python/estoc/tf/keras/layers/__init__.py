@@ -33,13 +33,14 @@ from .. import activations as _activations
 from .. import constraints as _constraints
 from .. import initializers as _initializers
 from .. import regularizers as _regularizers
-from .._layer import Input, InputLayer, Layer  # noqa: F401
-from .._layer import NativeLayer as _NativeLayer
+from .._layer import InputLayer, Layer  # noqa: F401
 from .._layer import activation as _activation
 from .._layer import channels_last as _channels_last
 from .._layer import refuse as _refuse
 from .._layer import two as _two
+from .._native import NativeLayer as _NativeLayer
 from .._serial import by_module as _by_module
+from .._symbolic import Input  # noqa: F401
 
 
 class _WithActivation(_NativeLayer):

@@ -34,7 +34,7 @@ from ..._world import current_trace as _current_trace
 from ..._world import current_world as _current_world
 from ..._world import new_variables as _new_variables
 from ..._world import replica_context as _replica_context
-from .._layer import unique_name as _unique_name
+from .._calling import unique_name as _unique_name
 from .._recorded import Recorded as _Recorded
 from .._recorded import overridden as _overridden
 from .._serial import by_module as _by_module
