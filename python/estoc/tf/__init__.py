@@ -47,7 +47,7 @@ from ._segments import (dynamic_partition, dynamic_stitch, histogram_fixed_width
 from ._sparse import SparseTensor  # noqa: F401
 from ._tape import GradientTape, IndexedSlices, UnconnectedGradients  # noqa: F401
 from ._tape import dense as _dense
-from ._world import Variable  # noqa: F401
+from ._variable import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                experimental, feature_column, image, initializers, io, keras, linalg, lookup, losses, math, metrics, nest,
                nn, optimizers, ragged, random, saved_model, sparse, strings, summary, test, train, types, version)

@@ -13,7 +13,7 @@ from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node
 from ._array import reverse
 from ._eager import Tensor, eager, tapes, unwrap
-from ._world import Variable
+from ._variable import Variable
 
 # --- einsum -----------------------------------------------------------------------------------------------------------
 

@@ -10,13 +10,14 @@ from typing import Any, Iterable, Iterator
 import numpy as np
 
 from .. import ops
-from .._lib import Keep, ffi, here, lib
+from .._lib import ffi, here, lib
 from .._tensor import array_like, as_array, as_dtype, float32, int32, int64
 from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, is_recorded, tapes, unwrap
-from ._world import Variable, current_trace, enter_scope
+from ._trace import current_trace, enter_scope
+from ._variable import Variable
 
 
 def _plain_shape(shape: Any) -> Any:

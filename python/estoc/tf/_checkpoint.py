@@ -21,7 +21,7 @@ from .._tensor import to_tensor
 from ..graph import Variable as InGraph
 from ..graph import default_graph
 from . import _world
-from ._world import Variable
+from ._variable import Variable
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _POSITION_SUFFIX = "/.ATTRIBUTES/ITERATOR_STATE"

@@ -12,7 +12,7 @@ from ..graph import NeedsValue, Node, Shape, merged_shape
 from . import _structure, nest
 from ._array import zeros
 from ._eager import Tensor, composite_among, eager, unwrap
-from ._world import Variable
+from ._variable import Variable
 
 _stack, _concat, _unstack, _gather = eager(ops.stack), eager(ops.concat), eager(ops.unstack), eager(ops.gather)
 _cast, _reshape = eager(ops.cast), eager(ops.reshape)

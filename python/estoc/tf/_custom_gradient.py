@@ -12,12 +12,11 @@ from typing import Any, Callable
 
 from .. import ops
 from .._lib import Handle, Keep, callback, ffi, here, lib
-from .._tensor import as_array
 from ..graph import Graph, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, tapes, unwrap
 from ._tape import GradientTape, IndexedSlices
-from ._world import Variable, watchers
+from ._variable import Variable, watchers
 
 
 def _variables_in(graph: Graph, first: int, read: list) -> list:

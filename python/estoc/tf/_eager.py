@@ -23,7 +23,8 @@ from ..io import RaggedArray
 from . import _devices, _structure
 from ._absent import error
 from ._signatures import Binding
-from ._world import Step, Variable, on_own_lines, shown
+from ._variable import Variable, on_own_lines, shown
+from ._world import Step
 
 TensorShape = Shape
 

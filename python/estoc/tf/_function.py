@@ -19,7 +19,9 @@ from ..graph import Graph, NeedsValue, Node, default_graph
 from . import _structure
 from ._absent import error
 from ._eager import Tensor, _tensor, tapes, unwrap
-from ._world import OtherWorld, Trace, Variable, World, before_write, current_world, scopes_of_function, writes
+from ._trace import Trace, scopes_of_function
+from ._variable import Variable
+from ._world import OtherWorld, World, before_write, current_world, writes
 
 _logger = logging.getLogger("tensorflow")
 _DRAWING = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt", "EstDropout"}
@@ -538,7 +540,7 @@ class Function:
 
 
 def _strategies() -> list:
-    from ._world import strategies
+    from ._trace import strategies
     return strategies()
 
 

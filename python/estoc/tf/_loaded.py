@@ -23,7 +23,8 @@ from ._eager import Tensor, unwrap
 from ._function import Function
 from ._module import Module
 from ._ragged import RaggedTensor
-from ._world import Variable, current_trace
+from ._trace import current_trace
+from ._variable import Variable
 
 FILE = os.path.join("assets.extra", "estoc", "functions.json")
 SPLITS = "__row_splits"  # behind the name of an output whose rows they are

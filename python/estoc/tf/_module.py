@@ -7,9 +7,8 @@ import functools
 import re
 from typing import Any, Callable, Iterator
 
-from . import _structure
 from ._array import name_scope
-from ._world import Variable
+from ._variable import Variable
 
 
 def _leaves(value: Any) -> Iterator[Any]:

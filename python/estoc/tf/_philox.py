@@ -15,7 +15,8 @@ from ..graph import NeedsValue, Node
 from ._array import _plain_shape
 from ._eager import Tensor, is_recorded, unwrap
 from ._module import Module
-from ._world import Variable, current_trace
+from ._trace import current_trace
+from ._variable import Variable
 
 _MASK = 2**32 - 1
 _FACTORS, _STEPS, _ROUNDS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 10

@@ -16,7 +16,7 @@ from ..io import RaggedArray
 from . import _structure
 from ._eager import Tensor, add_operators, eager, unwrap
 from ._sparse import SparseTensor
-from ._world import Variable
+from ._variable import Variable
 
 _gather, _reshape, _cast = eager(ops.gather), eager(ops.reshape), eager(ops.cast)
 _subtract, _size = eager(ops.subtract), eager(ops.size)

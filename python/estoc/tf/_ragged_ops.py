@@ -16,7 +16,7 @@ from ..graph import NeedsValue, Node, as_node
 from ._eager import Tensor, composite_among, eager, unwrap
 from ._eager import dispatch as dispatch_flat
 from ._ragged import RaggedTensor, as_values, intervals, places_known, row_ids_of, size_of, splits_of, take_rows
-from ._world import Variable
+from ._variable import Variable
 
 _reshape, _where, _expand, _size = eager(ops.reshape), eager(ops.where), eager(ops.expand_dims), eager(ops.size)
 _gather, _concat, _cast, _divide = eager(ops.gather), eager(ops.concat), eager(ops.cast), eager(ops.truediv)

@@ -14,7 +14,7 @@ from ._array import boolean_mask, range_, unique, unsorted_segment_sum
 from ._eager import Tensor, eager, tapes, unwrap
 from ._ragged import RaggedTensor
 from ._ragged_ops import _sums as _sum_rows
-from ._world import Variable
+from ._variable import Variable
 
 _cast, _gather, _reshape, _greater = eager(ops.cast), eager(ops.gather), eager(ops.reshape), eager(ops.greater)
 _expand, _max, _divide, _ones_like = eager(ops.expand_dims), eager(ops.reduce_max), eager(ops.divide), eager(ops.ones_like)

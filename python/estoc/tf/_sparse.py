@@ -11,7 +11,7 @@ from ..errors import InvalidArgumentError
 from ..graph import NeedsValue, Node, RaggedNode, Shape
 from ..io import RaggedArray
 from ._eager import Tensor, is_recorded, tapes, unwrap
-from ._world import Variable
+from ._variable import Variable
 
 
 def _array(value: Any, what: str) -> np.ndarray:

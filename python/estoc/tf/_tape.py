@@ -22,7 +22,9 @@ from ..graph import Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, tapes, unwrap
 from ._function import ConcreteFunction, Function
-from ._world import OtherWorld, Trace, Variable, recorders, writes
+from ._trace import Trace
+from ._variable import Variable
+from ._world import OtherWorld, recorders, writes
 
 _logger = logging.getLogger("tensorflow")
 

@@ -19,14 +19,15 @@ from .. import io as _io
 from .._lib import Keep, c_seed, lib
 from .._tensor import DType, as_array, as_dtype, float32, float64, int32, int64, string
 from ..errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
-from ..graph import Graph, NeedsValue, Node, RaggedNode, Shape, as_node
+from ..graph import Graph, NeedsValue, Node, RaggedNode, Shape
 from . import _data_groups as _groups
 from . import _structure
 from ._absent import Named, module_getattr
 from ._eager import Tensor, unwrap, wrap
 from ._ragged import RaggedTensor, RaggedTensorSpec
 from ._sparse import SparseTensor
-from ._world import current_trace, next_seed
+from ._trace import current_trace
+from ._world import next_seed
 
 AUTOTUNE = -1
 _INFINITE, _UNKNOWN = -1, -2

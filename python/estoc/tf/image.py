@@ -17,7 +17,7 @@ from ._array import reverse as _reverse
 from ._eager import Tensor as _Tensor
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
-from ._world import Variable as _Variable
+from ._variable import Variable as _Variable
 
 _cast, _multiply, _add, _pad = _eager(_ops.cast), _eager(_ops.multiply), _eager(_ops.add), _eager(_ops.pad)
 _mean, _maximum = _eager(_ops.reduce_mean), _eager(_ops.maximum)

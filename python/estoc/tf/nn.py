@@ -185,7 +185,8 @@ def embedding_lookup(params: _Any, ids: _Any, max_norm: float | None = None, nam
         params = params[0]
     if isinstance(ids, _Composite):
         return ids.with_flat_values(embedding_lookup(params, ids.flat_values))
-    from ._world import Variable, current_trace
+    from ._trace import current_trace
+    from ._variable import Variable
     trace = current_trace()
     if isinstance(params, Variable) and trace is not None and params.graph is trace.graph and \
             params._name not in trace.written:

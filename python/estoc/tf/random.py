@@ -24,7 +24,7 @@ from ._eager import Tensor as _Tensor
 from ._eager import unwrap as _unwrap
 from ._philox import (Algorithm, Generator, create_rng_state, fold_in, get_global_generator,  # noqa: F401
                       set_global_generator, split, stateless_normal, stateless_truncated_normal, stateless_uniform)
-from ._world import Variable as _Variable
+from ._variable import Variable as _Variable
 from ._world import next_seed as _next_seed
 from ._world import numbered as _numbered
 from ._world import numbering as _numbering

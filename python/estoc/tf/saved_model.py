@@ -220,7 +220,7 @@ def _layers_with(graph: _Graph) -> list:
 
 def _as_node(value: _Any, graph: _Graph) -> _Node:
     from ..graph import as_node
-    from ._world import Variable
+    from ._variable import Variable
     if isinstance(value, Variable):
         return value._as_node(graph)
     return as_node(_unwrap(value), graph)

@@ -14,9 +14,9 @@ from ..graph import Node as _Node
 from ..summary import SummaryWriter as _Writer
 from ._absent import module_getattr as _module_getattr
 from ._eager import unwrap as _unwrap
-from ._world import Variable as _Variable
-from ._world import current_trace as _current_trace
-from ._world import name_scopes as _name_scopes
+from ._variable import Variable as _Variable
+from ._trace import current_trace as _current_trace
+from ._trace import name_scopes as _name_scopes
 
 _local = _threading.local()
 

@@ -36,7 +36,7 @@ from ...graph import NeedsValue as _NeedsValue
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
 from ...graph import default_graph as _default_graph
-from .. import _structure, _world
+from .. import _structure, _trace, _world
 from .. import _devices as _local_devices
 from .. import config as _devices
 from .._absent import Named as _Named
@@ -98,7 +98,7 @@ class ReplicaContext:
         run = self.strategy._runs[-1]
         run.merge_arguments[self.replica] = (tuple(args), dict(kwargs or {}))
         graph = _default_graph()
-        handle = _Handle((run, merge_fn, _world.current_trace()))
+        handle = _Handle((run, merge_fn, _trace.current_trace()))
         run.keep.append(handle)
         nothing = graph.constant(_np.float32(0))
         graph.node(_lib.est_replica_merge_call(self._c, _lib.py_on_merge, nothing._c, handle.pointer))
@@ -135,7 +135,7 @@ class _Run:
         self.results: list = [None] * count
         self.merge_arguments: list = [None] * count
         self.merged: _Any = None
-        self.scopes = [*_world.strategies(), strategy]  # also where strategy.run is called outside of its scope
+        self.scopes = [*_trace.strategies(), strategy]  # also where strategy.run is called outside of its scope
         self.keep: list = []
 
 
@@ -143,16 +143,16 @@ class _Run:
 def _on_replica(context: _Any, user: _Any) -> _Any:
     run = _Handle.get(user)
     own = ReplicaContext(run.strategy, context)
-    before = dict(_world._local.__dict__)
-    _world.enter_thread(run.trace, run.scopes, own)
+    before = dict(_trace.local.__dict__)
+    _trace.enter_thread(run.trace, run.scopes, own)
     try:
         with run.trace.graph.as_default():
             args, kwargs = _structure.map_structure(lambda leaf: leaf, (
                 _select(run.args, own.replica), _select(run.kwargs, own.replica)))
             run.results[own.replica] = run.function(*args, **kwargs)
     finally:
-        _world._local.__dict__.clear()
-        _world._local.__dict__.update(before)
+        _trace.local.__dict__.clear()
+        _trace.local.__dict__.update(before)
     return _ffi.new("est_node *")[0]
 
 
@@ -162,12 +162,12 @@ def _on_merge(strategy: _Any, values: _Any, user: _Any) -> _Any:
     arguments = run.merge_arguments
     positional = [_combine([item[0][i] for item in arguments]) for i in range(len(arguments[0][0]))]
     named = {key: _combine([item[1][key] for item in arguments]) for key in arguments[0][1]}
-    replica = _world.replica_context()
-    _world.set_replica_context(None)
+    replica = _trace.replica_context()
+    _trace.set_replica_context(None)
     try:
         run.merged = function(run.strategy, *positional, **named)
     finally:
-        _world.set_replica_context(replica)
+        _trace.set_replica_context(replica)
     return values.data[0]
 
 
@@ -249,8 +249,8 @@ class Strategy(_Named):
     @_contextlib.contextmanager
     def scope(self) -> _Iterator["Strategy"]:
         """Variables, models, optimizers and metrics that are made within belong to the strategy."""
-        stack = _world.strategies()
-        if stack and stack[-1] is not self and _world.current_trace() is None:
+        stack = _trace.strategies()
+        if stack and stack[-1] is not self and _trace.current_trace() is None:
             raise RuntimeError("Must not nest tf.distribute.Strategy scopes.")
         stack.append(self)
         try:
@@ -263,7 +263,7 @@ class Strategy(_Named):
         fn = fn.python_function if isinstance(fn, _Function) else fn
         if _default_graph() is None:
             return self._run_now(fn, tuple(args), dict(kwargs or {}))
-        trace = _world.current_trace()
+        trace = _trace.current_trace()
         if trace is None:
             raise NotImplementedError("strategy.run in a model_fn: the estimator runs replicas itself")
         if self._is_elsewhere() and trace.world is not self._world():
@@ -412,7 +412,7 @@ class DistributedDataset(_Named):
         self.element_spec = _combine([one] * self._count)
 
     def __iter__(self) -> "DistributedIterator":
-        if _world.current_trace() is not None:
+        if _trace.current_trace() is not None:
             raise _NeedsValue("a function that is traced cannot iterate over a dataset; iterate outside and call the "
                               "function with each element, or pass it iter(dataset) and take next()")
         return DistributedIterator(self)
@@ -448,7 +448,7 @@ class DistributedIterator:
             _ffi.release(iterator)
 
     def __iter__(self) -> "DistributedIterator":
-        if _world.current_trace() is not None:
+        if _trace.current_trace() is not None:
             raise _NeedsValue("a function that is traced cannot loop over an iterator; next() takes one element")
         return self
 
@@ -468,7 +468,7 @@ class DistributedIterator:
                 for i in d._order for replica in range(d._count)]
 
     def __next__(self) -> _Any:
-        trace = _world.current_trace()
+        trace = _trace.current_trace()
         if trace is not None:
             return trace.pull(self, self.element_spec)
         return _structure.pack_as(self.element_spec, [_Tensor(value) for value in self._next_values(False)])
@@ -499,7 +499,7 @@ class DistributedIterator:
 
     def get_next_as_optional(self) -> "_Optional":
         """The next element, or none at the end."""
-        if _world.current_trace() is not None:
+        if _trace.current_trace() is not None:
             raise NotImplementedError("get_next_as_optional needs control flow in a tf.function; call it outside")
         try:
             return _Optional([next(self)])
@@ -766,22 +766,22 @@ def _default_strategy() -> Strategy:
 
 def get_strategy() -> Strategy:
     """The strategy in scope, or one of one replica."""
-    return _world.current_strategy() or _default_strategy()
+    return _trace.current_strategy() or _default_strategy()
 
 
 def has_strategy() -> bool:
     """Whether this is within a strategy's scope."""
-    return _world.current_strategy() is not None
+    return _trace.current_strategy() is not None
 
 
 def in_cross_replica_context() -> bool:
     """Whether this is within a scope and outside of replicas."""
-    return _world.replica_context() is None and has_strategy()
+    return _trace.replica_context() is None and has_strategy()
 
 
 def get_replica_context() -> _Any:
     """In strategy.run the replica's; None in the scope of a strategy."""
-    context = _world.replica_context()
+    context = _trace.replica_context()
     if context is None and not has_strategy():
         return _OutsideContext()
     return context

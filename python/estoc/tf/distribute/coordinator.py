@@ -20,7 +20,7 @@ from ..._tensor import to_array as _to_array
 from ..._tensor import to_tensor as _to_tensor
 from ...data import Dataset as _Dataset
 from ...graph import Node as _Node
-from .. import _structure, _world
+from .. import _structure, _trace, _world
 from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor as _Tensor
 from .._eager import unwrap as _unwrap
@@ -92,7 +92,7 @@ class PerWorkerIterator:
                                            "schedules")
 
     def __next__(self) -> _Any:
-        trace = _world.current_trace()
+        trace = _trace.current_trace()
         if trace is None:
             self._next_values()
         return trace.pull(self, self.element_spec)

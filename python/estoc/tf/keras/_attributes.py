@@ -10,7 +10,7 @@ from typing import Any, Iterator
 from ...graph import default_graph
 from .. import _structure
 from .._function import Function
-from .._world import Variable
+from .._variable import Variable
 
 _OF_LIBRARY = ("kernel", "bias", "embeddings")  # which no other tensor can stand for
 _KINDS = ("_layers", "_own_weights", "_own_metrics")

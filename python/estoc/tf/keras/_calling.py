@@ -18,7 +18,9 @@ from ...graph import Graph, Node, as_node, default_graph
 from .. import _structure
 from .._eager import Tensor, forget_computed, unwrap
 from .._tape import forget_gradients
-from .._world import Trace, Variable, World, new_world
+from .._trace import Trace
+from .._variable import Variable
+from .._world import World, new_world
 
 context = threading.local()  # of the calls under way: names, training, depth
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

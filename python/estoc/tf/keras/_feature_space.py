@@ -9,7 +9,7 @@ from ... import ops
 from ...graph import Node
 from ..data import Dataset
 from .._eager import Tensor, eager, unwrap
-from .._world import Variable
+from .._variable import Variable
 from . import layers
 from ._symbolic import KerasTensor
 

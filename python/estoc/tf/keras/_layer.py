@@ -22,7 +22,9 @@ from .. import _structure
 from .._absent import Named
 from .._eager import Tensor, tapes, unwrap
 from .._function import Function
-from .._world import Variable, current_world, take_updates, updates_of
+from .._trace import take_updates, updates_of
+from .._variable import Variable
+from .._world import current_world
 from . import mixed_precision
 from ._attributes import Attributes, read_by_call
 from ._calling import (Calling, apart, as_input, calls_library, context, place, snake, tensors_of, training_by_default,

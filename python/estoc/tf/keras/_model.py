@@ -15,7 +15,8 @@ from ..._tensor import float32
 from ...graph import Graph, Node
 from .. import _structure
 from .._eager import TensorShape
-from .._world import _seed, current_strategy, restorations
+from .._trace import current_strategy
+from .._world import _seed, restorations
 from . import _summary
 from . import optimizers as _optimizers
 from ._calling import build_in, unrun

@@ -11,7 +11,7 @@ from ..._tensor import float32
 from ...graph import Graph, Node, as_node, default_graph
 from .. import _structure
 from .._creators import announce
-from .._world import count_variables, new_variables
+from .._variable import count_variables, new_variables
 from ._calling import build_in, place, shown_name
 from ._layer import Layer
 

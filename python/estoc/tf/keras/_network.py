@@ -16,7 +16,8 @@ from ..._tensor import as_array, as_dtype, c_shape, take_tensor, to_array, to_te
 from ...graph import Graph, Node, as_node
 from .. import _devices, _structure
 from .._eager import Tensor, unwrap
-from .._world import Variable, before_write
+from .._variable import Variable
+from .._world import before_write
 from ._calling import build_in
 
 _graphs: weakref.WeakValueDictionary = weakref.WeakValueDictionary()

@@ -12,7 +12,8 @@ from ..._tensor import as_dtype, c_shape
 from ...graph import Graph, default_graph
 from .. import _structure
 from .._creators import announce
-from .._world import Variable, World, current_world
+from .._variable import Variable
+from .._world import World, current_world
 from ._calling import context, shown_name
 from ._symbolic import KerasTensor, call_again
 

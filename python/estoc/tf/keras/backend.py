@@ -13,7 +13,7 @@ from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor as _Tensor
 from .._eager import eager as _eager
 from .._eager import unwrap as _unwrap
-from .._world import Variable as _Variable
+from .._variable import Variable as _Variable
 from ._calling import clear_session, reset_uids  # noqa: F401
 from ._calling import is_training as learning_phase  # noqa: F401
 

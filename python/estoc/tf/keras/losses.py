@@ -33,7 +33,7 @@ from .._eager import dispatch as _dispatch
 from .._eager import eager as _eager
 from .._eager import tapes as _tapes
 from .._eager import unwrap as _unwrap
-from .._world import Variable as _Variable
+from .._variable import Variable as _Variable
 from ..._tensor import as_array as _as_array
 from ..._tensor import as_dtype as _as_dtype
 

@@ -25,8 +25,8 @@ from .._array import in_top_k as _in_top_k
 from .._eager import Tensor as _Tensor
 from .._eager import eager as _eager
 from .._function import Function as _Function
-from .._world import Variable as _Variable
-from .._world import current_trace as _current_trace
+from .._variable import Variable as _Variable
+from .._trace import current_trace as _current_trace
 from . import losses as _losses
 from ._layer import Layer as _Layer
 from ._serial import by_module as _by_module

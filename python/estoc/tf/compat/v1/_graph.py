@@ -832,7 +832,7 @@ def _variable_at_once(initial_value: Any = None, trainable: Any = None, collecti
                       variable_def: Any = None, dtype: Any = None, expected_shape: Any = None, import_scope: Any = None,
                       constraint: Any = None, use_resource: Any = None, synchronization: Any = None,
                       aggregation: Any = None, shape: Any = None) -> Any:
-    from ..._world import Variable as Variable2
+    from ..._variable import Variable as Variable2
     return Variable2(initial_value, trainable, validate_shape, caching_device, name, variable_def, dtype, import_scope,
                      constraint, synchronization, aggregation, expected_shape if shape is None else shape)
 

@@ -12,7 +12,7 @@ from .... import checkpoint as _checkpoint
 from ...._lib import NULL, Keep, check, lib, text
 from ....graph import Variable as _Variable
 from ..._absent import Named
-from ..._world import Variable as _AtOnce
+from ..._variable import Variable as _AtOnce
 from . import _graph
 
 

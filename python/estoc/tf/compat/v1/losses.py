@@ -17,7 +17,7 @@ from ....losses import c_reduction as _c_reduction
 from ..._absent import module_getattr as _module_getattr
 from ..._eager import Tensor as _Tensor
 from ..._eager import unwrap as _unwrap
-from ..._world import Variable as _Variable
+from ..._variable import Variable as _Variable
 from . import _graph
 
 

@@ -33,10 +33,10 @@ from ..._eager import eager as _eager
 from ..._eager import unwrap as _unwrap
 from ..._checkpoint import Part as _Part
 from ..._world import OtherWorld as _OtherWorld
-from ..._world import Variable as _Variable
-from ..._world import count_variables as _count_variables
-from ..._world import current_trace as _current_trace
-from ..._world import new_variables as _new_variables
+from ..._variable import Variable as _Variable
+from ..._variable import count_variables as _count_variables
+from ..._trace import current_trace as _current_trace
+from ..._variable import new_variables as _new_variables
 from . import _graph
 from ._graph import IndexedSlices as _IndexedSlices
 from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator,  # noqa: F401

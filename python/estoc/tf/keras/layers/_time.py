@@ -14,7 +14,7 @@ from ....graph import Node, Shape, default_graph
 from ....layers import _padding
 from ... import _structure
 from ..._array import reverse, zeros
-from ..._world import Variable
+from ..._variable import Variable
 from .. import activations, initializers, regularizers
 from .._layer import Layer, activation, channels_last, refuse
 

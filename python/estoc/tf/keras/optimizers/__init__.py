@@ -28,12 +28,12 @@ from ..._function import Function as _Function
 from ..._tape import GradientTape as _GradientTape
 from ..._tape import IndexedSlices as _IndexedSlices
 from ..._checkpoint import Part as _Part
-from ..._world import Trace as _Trace
-from ..._world import Variable as _Variable
-from ..._world import current_trace as _current_trace
+from ..._trace import Trace as _Trace
+from ..._variable import Variable as _Variable
+from ..._trace import current_trace as _current_trace
 from ..._world import current_world as _current_world
-from ..._world import new_variables as _new_variables
-from ..._world import replica_context as _replica_context
+from ..._variable import new_variables as _new_variables
+from ..._trace import replica_context as _replica_context
 from .._calling import unique_name as _unique_name
 from .._recorded import Recorded as _Recorded
 from .._recorded import overridden as _overridden
