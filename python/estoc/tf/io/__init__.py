@@ -95,7 +95,7 @@ def _only_row(node: Any) -> Node:
     """What one Example has of a feature, of a batch of it alone."""
     if not isinstance(node, RaggedNode):
         return node.values if hasattr(node, "row_splits") else node[0]
-    from ..data import note_row
+    from .._map_trace import note_row
 
     note_row(node.values)
     return node.values
@@ -122,7 +122,8 @@ def decode_csv(records: Any, record_defaults: Sequence[Any], field_delim: str = 
                na_value: str = "", select_cols: Sequence[int] | None = None) -> list[Node]:
     """The fields of lines, at once or within Dataset.map over lines of text; a default is [value], or a dtype if the
     field must not be empty. Empty lines are left out, where TensorFlow fails."""
-    from ..data import decode_csv_in_map, decode_csv_now
+    from .._data_files import decode_csv_now
+    from .._map_trace import decode_csv_in_map
 
     if select_cols is not None:
         raise NotImplementedError("select_cols does not exist yet; decode all columns and drop some")

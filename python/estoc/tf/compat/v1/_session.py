@@ -17,7 +17,7 @@ from ....errors import FailedPreconditionError, OutOfRangeError
 from ....graph import Node, default_graph
 from ....metrics import Metric
 from ... import _devices
-from ...data import _Source
+from ..._dataset import Source
 from . import _graph
 from ._graph import Variable, get_default_graph, initializes, state_of
 
@@ -201,11 +201,11 @@ class IteratorState:
         old = self._open.pop(iterator, None)
         if old is not None:
             old.close()
-        _Source.bound = {source: values_of(source.nodes) for source in _Source.of(dataset)}
+        Source.bound = {source: values_of(source.nodes) for source in Source.of(dataset)}
         try:
             self._open[iterator] = DatasetIterator(dataset)
         finally:
-            _Source.bound = {}
+            Source.bound = {}
 
     def _next(self, iterator: Any, run: Callable) -> list[Any]:
         if iterator not in self._open:

@@ -73,9 +73,9 @@ class Iterator:
     def from_structure(output_types: Any, output_shapes: Any = None, shared_name: str | None = None,
                        output_classes: Any = None) -> "Iterator":
         """An iterator for datasets of this structure; make_initializer chooses one."""
-        from ...data import _signature
+        from ..._data_elements import signature_of
 
-        return Iterator(None, _signature(output_types, output_shapes), False)
+        return Iterator(None, signature_of(output_types, output_shapes), False)
 
     def string_handle(self, name: str | None = None) -> Any:
         """What stands for this iterator where an iterator of from_string_handle is fed."""
