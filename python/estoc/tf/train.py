@@ -27,6 +27,12 @@ class Server(_cluster.Server):
         threads = getattr(config, "intra_op_parallelism_threads", 0)
         super().__init__(server_or_cluster_def, job_name, task_index, protocol, start, threads)
 
+    def join(self) -> None:
+        """Serves until the job ends, and ends the program then: as in TensorFlow, which waits for ever, nothing behind
+        this call runs. Fails when the job is lost. estoc.Server.join returns."""
+        super().join()
+        raise SystemExit(0)
+
     @staticmethod
     def create_local_server(config: _Any = None, start: bool = True) -> "Server":
         """The only task of a cluster at a free port of this machine."""

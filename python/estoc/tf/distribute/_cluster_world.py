@@ -47,8 +47,7 @@ class ClusterWorld(_world.World):
                 if "run est_server_join here" not in error.message:
                     raise
                 raise FailedPreconditionError(error.message.replace(
-                    "run est_server_join here", "this one serves by tf.distribute.Server(...).join(), which returns when "
-                    "the job has ended, and ends then, by sys.exit()")) from None
+                    "run est_server_join here", "this one serves by tf.distribute.Server(...).join(), and ends with it")) from None
             self._coordinator = owned(out[0], "est_coordinator_free", parents=(self.graph, self._c_strategy))
             values, self._moving = self._moving, {}
             for name, value in values.items():
