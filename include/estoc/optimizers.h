@@ -141,12 +141,14 @@ typedef struct est_adadelta_options {
  * 0: 0.001. */
 EST_API est_optimizer est_adadelta(double learning_rate, const est_adadelta_options *options);
 
-/* The next three are of Keras only: names and counters are Keras' always. Their sparse gradients change every row. */
+/* The next three are of Keras only: names and counters are Keras' always. Their sparse gradients change every row,
+ * except where noted. */
 typedef struct est_adamax_options {
     size_t struct_size; /* filled by EST_ADAMAX */
     double beta1;       /* 0: 0.9; EST_OFF: 0 */
     double beta2;       /* 0: 0.999; EST_OFF: 0 */
     double epsilon;     /* 0: 1e-7; EST_OFF: 0 */
+    bool   lazy;        /* a sparse gradient updates only its rows, as tf.keras.optimizers.legacy does */
 } est_adamax_options;
 #define EST_ADAMAX(...) (&(const est_adamax_options){ .struct_size = EST_STRUCT_SIZE(est_adamax_options), __VA_ARGS__ })
 /* m += (1 - beta1) (g - m); v = max(beta2 v, |g|); w -= lr / (1 - beta1^t) m / (v + eps). Learning rate 0: 0.001. */

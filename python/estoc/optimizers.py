@@ -153,12 +153,12 @@ class Adadelta(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam with the largest gradient in place of a mean square."""
+    """Adam with the largest gradient in place of a mean square. lazy: a sparse gradient updates only its rows."""
 
     def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
-                 epsilon: float | None = None):
+                 epsilon: float | None = None, lazy: bool = False):
         super().__init__(lambda rate, keep: lib.est_adamax(rate, keep.options(
-            "est_adamax_options", beta1=off(beta1), beta2=off(beta2), epsilon=off(epsilon))), learning_rate)
+            "est_adamax_options", beta1=off(beta1), beta2=off(beta2), epsilon=off(epsilon), lazy=lazy)), learning_rate)
 
 
 class Nadam(Optimizer):

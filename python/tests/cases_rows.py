@@ -26,7 +26,7 @@ def _optimizers(tf):
         "legacy_nesterov": old.SGD(0.1, momentum=0.9, nesterov=True), "legacy_RMSprop": old.RMSprop(0.1),
         "legacy_RMSprop_centered": old.RMSprop(0.1, centered=True, momentum=0.9), "legacy_Adam": old.Adam(0.1),
         "legacy_Ftrl": old.Ftrl(0.1, l1_regularization_strength=0.01), "legacy_Adagrad": old.Adagrad(0.1),
-        "legacy_Adadelta": old.Adadelta(0.1),
+        "legacy_Adadelta": old.Adadelta(0.1), "legacy_Adamax": old.Adamax(0.1),
     }
 
 

@@ -239,7 +239,8 @@ static est_node adamax_apply(est_update *u, est_node var, est_gradient g)
     est_nodes in = EST_NODES(var, m, v, shared_number(u, var, 0), est_update_rate(u, var), est_update_hyper(u, var, 0),
                              est_update_hyper(u, var, 1), est_update_hyper(u, var, 2));
 
-    return est_build_apply(&est_op_apply_adamax, &est_op_sparse_adamax, in, g, EST_NO_ATTRS);
+    return est_build_apply(&est_op_apply_adamax, u->optimizer->lazy ? &est_op_lazy_adamax : &est_op_sparse_adamax, in,
+                           g, EST_NO_ATTRS);
 }
 
 static const est_optimizer_rule adamax_rule = { .name             = "Adamax",
@@ -247,7 +248,7 @@ static const est_optimizer_rule adamax_rule = { .name             = "Adamax",
                                                 .apply            = adamax_apply,
                                                 .hyper            = { "beta_1", "beta_2" },
                                                 .touches_all_rows = adam_touches_all_rows,
-                                                .instead          = "est_adam with .lazy" };
+                                                .instead          = "est_adamax with .lazy" };
 
 /* u_t of step t. */
 static est_node nadam_momentum(const est_update *u, est_node t)
@@ -483,6 +484,7 @@ est_optimizer est_adamax(double learning_rate, const est_adamax_options *options
     return (est_optimizer){ .rule          = &adamax_rule,
                             .learning_rate = est_or(learning_rate, 0.001),
                             .hyper         = { est_or(o.beta1, 0.9), est_or(o.beta2, 0.999), est_or(o.epsilon, 1e-7) },
+                            .lazy          = o.lazy,
                             .keras         = true };
 }
 

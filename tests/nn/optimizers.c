@@ -233,6 +233,11 @@ static void adamax_step(cell *x, double g, bool touched, int t)
     x->w -= RATE / (1 - pow(0.5, t)) * x->a / (x->b + 1e-3);
 }
 
+static void lazy_adamax_step(cell *x, double g, bool touched, int t)
+{
+    if (touched) adamax_step(x, g, true, t);
+}
+
 /* c is the product of the momentums. */
 static void nadam_step(cell *x, double g, bool touched, int t)
 {
@@ -404,6 +409,8 @@ TEST(trajectories)
           newer_centered_rms_step, .slot = { "training/RMSprop/w/rms", "training/RMSprop/w/mg" } },
         { "adamax", est_adamax(RATE, EST_ADAMAX(.beta1 = 0.5, .beta2 = 0.99, .epsilon = 1e-3)), adamax_step,
           .slot = { "training/Adamax/w/m", "training/Adamax/w/v" } },
+        { "lazy adamax", est_adamax(RATE, EST_ADAMAX(.beta1 = 0.5, .beta2 = 0.99, .epsilon = 1e-3, .lazy = true)),
+          lazy_adamax_step, .slot = { "training/Adamax/w/m", "training/Adamax/w/v" } },
         { "nadam", est_nadam(RATE, EST_NADAM(.beta1 = 0.5, .beta2 = 0.99, .epsilon = 1e-3)), nadam_step, .c0 = 1,
           .slot = { "training/Nadam/w/m", "training/Nadam/w/v" } },
         { "lion", est_lion(RATE, EST_LION(.beta1 = 0.5, .beta2 = 0.75)), lion_step, .slot = { "training/Lion/w/m" } },

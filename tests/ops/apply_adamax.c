@@ -25,6 +25,11 @@ static void dense(est_ref *r)
     apply_ref(r, 3, GRAD, 0, adamax);
 }
 
+static void lazy(est_ref *r)
+{
+    apply_ref(r, 3, GRAD, GRAD + 1, adamax);
+}
+
 /* Rows without a gradient move as with one of zeros. */
 static void sparse(est_ref *r)
 {
@@ -43,6 +48,7 @@ static void sparse(est_ref *r)
 }
 
 #define DENSE   .op = "ResourceApplyAdaMax", .tol = 5e-6, .ref = dense
+#define LAZY    .op = "EstLazyAdaMax", .tol = 5e-6, .ref = lazy
 #define SPARSE  .op = "EstSparseAdaMax", .tol = 5e-6, .ref = sparse
 #define SCALARS NUMBER(0.81), NUMBER(0.01), NUMBER(0.9), NUMBER(0.999), NUMBER(1e-4)
 
@@ -57,6 +63,11 @@ int main(int argc, char **argv)
         { DENSE, .in = { VAR(300001), VAR(300001), POSITIVE(300001), SCALARS, IN(300001) } },
         { DENSE, .in = { VAR(3), VAR(3), POSITIVE(3), SCALARS, IN(4) }, .fails = EST_INVALID_ARGUMENT,
           .says = "gradient" },
+        { LAZY, .in = { VAR(11, 5), VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(4, 5), INDICES(EST_I64, 4, few) } },
+        { LAZY, .in = { VAR(11), VAR(11), POSITIVE(11), SCALARS, IN(4), INDICES(EST_I32, 4, few) } },
+        { LAZY, .in = { VAR(11, 5), VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(0, 5), INDICES(EST_I64, 0, few) } },
+        { LAZY, .in = { VAR(5000, 16), VAR(5000, 16), POSITIVE(5000, 16), SCALARS, IN(N_MANY, 16),
+                        INDICES(EST_I64, N_MANY, many) } },
         { SPARSE, .in = { VAR(11, 5), VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(4, 5), INDICES(EST_I64, 4, few) } },
         { SPARSE, .in = { VAR(11), VAR(11), POSITIVE(11), SCALARS, IN(4), INDICES(EST_I32, 4, few) } },
         { SPARSE, .in = { VAR(11, 5), VAR(11, 5), POSITIVE(11, 5), SCALARS, IN(0, 5), INDICES(EST_I64, 0, few) } },

@@ -101,6 +101,14 @@ static est_node nadam(const table *t, est_gradient g)
     return APPLY(nadam, sparse_nadam, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.9), K(0.2), K(0.99), K(0.1), K(0.9),
                  K(0.99), K(0.01));
 }
+static est_node lazy_adamax(const table *t, est_gradient g)
+{
+    return APPLY(adamax, lazy_adamax, EST_NO_ATTRS, t->slot[0], t->slot[1], K(0.9), K(0.1), K(0.9), K(0.99), K(0.01));
+}
+static est_node lowered_lazy_adamax(const table *t, est_gradient g)
+{
+    return lower(lazy_adamax(t, g), g);
+}
 static est_node lowered_adamax(const table *t, est_gradient g)
 {
     return lower(adamax(t, g), g);
@@ -222,6 +230,8 @@ int main(void)
         { "ftrl", ftrl, false },
         { "adadelta", adadelta, false },
         { "adamax", adamax, true },
+        { "lazy adamax", lazy_adamax, false },
+        { "lowered lazy adamax", lowered_lazy_adamax, false },
         { "nadam", nadam, true },
         { "lowered adamax", lowered_adamax, true },
         { "lowered nadam", lowered_nadam, true },

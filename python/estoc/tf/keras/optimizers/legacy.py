@@ -156,7 +156,7 @@ class Adadelta(Optimizer, _optimizers.Adadelta):
 class Adamax(Optimizer, _optimizers.Adamax):
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  name: str = "Adamax", **named: _Any):
-        _optimizers.Adamax.__init__(self, learning_rate, beta_1, beta_2, epsilon)
+        _optimizers.Adamax.__init__(self, learning_rate, beta_1, beta_2, epsilon, lazy=True)
         self._set_up(name, named)
 
 
