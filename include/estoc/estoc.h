@@ -31,6 +31,7 @@
 #include "estoc/input.h"
 #include "estoc/local_cluster.h"
 #include "estoc/log.h"
+#include "estoc/meta_graph.h"
 #include "estoc/model.h"
 #include "estoc/monitored.h"
 #include "estoc/network.h"

@@ -148,7 +148,9 @@ extern "C" {
     X(est_arrow_options, EST_ARROW)                                                                                    \
     X(est_lion_options, EST_LION)                                                                                      \
     X(est_backup_options, EST_BACKUP)                                                                                  \
-    X(est_words_options, EST_WORDS)
+    X(est_words_options, EST_WORDS)                                                                                    \
+    X(est_meta_graph_options, EST_META_GRAPH)                                                                          \
+    X(est_meta_graph_write_options, EST_META_GRAPH_WRITE)
 /* clang-format on */
 
 /* The kinds: EST_STRUCT_est_dense_options, ...; 0 is none. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow 2.15 and estoc.tf side by side: every case of cases.py, operations.py and programs.py runs in both, each in
-a process of its own, and the results are compared value by value. `make interop` calls it.
+a process of its own, and the results are compared value by value; graphs and checkpoints that one has written are read
+by the other. `make interop` calls it.
 
 interop.py TENSORFLOW_PYTHON [CASE...]      the interpreter of scripts/tensorflow-env; cases whose names contain a word
 """
@@ -63,6 +64,24 @@ def run_side(module, path, words):
         json.dump(results, file)
 
 
+def exchange_graphs(theirs):
+    """Graphs that one library has written with a checkpoint are restored and trained on by the other."""
+    import cases
+    sides, found = {"tensorflow": theirs, "estoc.tf": sys.executable}, []
+
+    def run(step, module, folder):
+        done = subprocess.run([sides[module], os.path.join(HERE, "meta_graphs.py"), step, module, folder], check=True,
+                              stdout=subprocess.PIPE, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+        return json.loads(done.stdout)
+
+    for writer, reader in (("tensorflow", "estoc.tf"), ("estoc.tf", "tensorflow")):
+        with tempfile.TemporaryDirectory() as folder:
+            wrote, read = run("write", writer, folder), run("read", reader, folder)
+        for kind, want in wrote.items():
+            cases.differences({key: read[kind][key] for key in want}, want, f"{writer} to {reader}: {kind}", found)
+    return found
+
+
 def main():
     if sys.argv[1] == "--side":
         return run_side(sys.argv[2], sys.argv[3], sys.argv[4:])
@@ -82,6 +101,8 @@ def main():
         if isinstance(want, str) and want.startswith("tensorflow raised"):
             found.append(f"{name}: {want}")
         cases.differences(ours[name], want, name, found)
+    if not sys.argv[2:]:
+        found += exchange_graphs(sys.argv[1])
     for line in found:
         print(line if len(line) < 1000 else line[:1000] + " ...")
     if not theirs or found:

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "estimator/export.h"
+#include "estimator/save_nodes.h"
 #include "format/variable_def.h"
 #include "graph/graph_export.h"
 #include "graph/lower.h"
@@ -19,19 +20,18 @@
 #include "runtime/session.h"
 #include "train/saver.h"
 
+#define SAVED_MODEL_KEEPS 5 /* what TensorFlow's exports say; nothing uses it */
+
 static const char *const method_names[] = { "tensorflow/serving/classify", "tensorflow/serving/regress",
                                             "tensorflow/serving/predict", "tensorflow/supervised/training",
                                             "tensorflow/supervised/eval" };
 
 /* A variable of the exported graph; texts are in the arena. */
 typedef struct exported {
-    const char *key;  /* name in the checkpoint */
-    const char *node; /* its handle */
-    const char *read; /* the operation that reads it, for saving */
-    est_dtype   dtype;
-    est_shape   shape;
-    bool        trainable;
-    bool        local; /* the state of a metric, not in checkpoints */
+    est_saved_node saved;
+    est_shape      shape;
+    bool           trainable;
+    bool           local; /* the state of a metric, not in checkpoints */
 } exported;
 
 typedef struct builder {
@@ -39,70 +39,10 @@ typedef struct builder {
     est_graph          *graph; /* lowered */
     est_graph_def      *def;
     est_meta_graph_def *meta;
-    est_map             names;     /* of all nodes of def */
+    est_node_builder    nodes;     /* of def */
     exported           *variables; /* [n_variables]: those that are saved first */
     int                 n_variables, n_saved;
-    const char         *save; /* scope of the save and restore nodes */
 } builder;
-
-/* --- names -------------------------------------------------------------------------------------------------------- */
-
-static est_status take_names(builder *b)
-{
-    for (int i = 0; i < b->def->n_nodes; i++) EST_TRY(est_map_put(&b->names, b->def->nodes[i]->name, b));
-    return EST_OK;
-}
-
-/* "scope/name", with a numeric suffix if the model already has a node of that name. */
-static est_status free_name(builder *b, const char *scope, const char *name, const char **out)
-{
-    const char *text = est_arena_printf(b->arena, "%s/%s", scope, name);
-
-    for (int i = 1; text != NULL && est_map_get(&b->names, text) != NULL; i++) {
-        text = est_arena_printf(b->arena, "%s/%s_%d", scope, name, i);
-    }
-    if (text == NULL) return est_no_memory();
-    EST_TRY(est_map_put(&b->names, text, b));
-    *out = text;
-    return EST_OK;
-}
-
-/* A new node scope/name. */
-static est_status add_node(builder *b, const char *scope, const char *name, const char *op, est_graph_def_node **node)
-{
-    const char *full;
-
-    EST_TRY(free_name(b, scope, name, &full));
-    *node = est_graph_def_add_node(b->def, full, op);
-    return b->def->status;
-}
-
-/* An input of a node: output k of `from`, or a control edge when k is -1. */
-static est_status add_input(builder *b, est_graph_def_node *node, const char *from, int k)
-{
-    const char *text = k < 0   ? est_arena_printf(b->arena, "^%s", from)
-                       : k > 0 ? est_arena_printf(b->arena, "%s:%d", from, k)
-                               : from;
-
-    if (text == NULL) return est_no_memory();
-    est_graph_def_add_input(node, text);
-    return b->def->status;
-}
-
-static est_status add_const(builder *b, const char *scope, const char *name, est_dtype dtype, est_shape shape,
-                            const void *values, const char **out)
-{
-    est_graph_def_node *node;
-    est_tensor         *tensor = NULL;
-
-    EST_TRY(add_node(b, scope, name, "Const", &node));
-    EST_TRY(est_tensor_create_from(dtype, shape, values, &tensor));
-    est_graph_def_set_type(node, "dtype", dtype);
-    est_graph_def_set_tensor(node, "value", tensor);
-    est_tensor_free(tensor);
-    *out = node->name;
-    return b->def->status;
-}
 
 /* --- variables ---------------------------------------------------------------------------------------------------- */
 
@@ -119,13 +59,13 @@ static est_status add_exported(builder *b, const est_node_def *def, bool local)
     est_nodes trainable = est_graph_collection(b->graph, "trainable_variables");
     exported *v         = &b->variables[b->n_variables++];
 
-    *v = (exported){ .key       = est_arena_strdup(b->arena, est_node_string(def, "shared_name")),
-                     .node      = est_arena_strdup(b->arena, def->name),
-                     .dtype     = est_node_type(def, "dtype"),
+    *v = (exported){ .saved     = { .key   = est_arena_strdup(b->arena, est_node_string(def, "shared_name")),
+                                    .node  = est_arena_strdup(b->arena, def->name),
+                                    .dtype = est_node_type(def, "dtype") },
                      .shape     = est_node_attr(def, "shape")->shape,
                      .trainable = is_in(trainable, def->id),
                      .local     = local };
-    return v->key != NULL && v->node != NULL ? EST_OK : est_no_memory();
+    return v->saved.key != NULL && v->saved.node != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status list_variables(builder *b)
@@ -152,12 +92,13 @@ static est_status add_initial_value(builder *b, const exported *v, const char *s
     const char         *dims, *value;
     est_graph_def_node *fill;
 
-    EST_TRY(add_const(b, scope, "shape_as_tensor", EST_I64, EST_SHAPE(v->shape.rank), v->shape.dim, &dims));
-    EST_TRY(add_const(b, scope, "Const", v->dtype, EST_SHAPE_SCALAR, &zero, &value));
-    EST_TRY(add_node(b, scope, "zeros", "Fill", &fill));
+    EST_TRY(est_node_builder_const(&b->nodes, scope, "shape_as_tensor", EST_I64, EST_SHAPE(v->shape.rank), v->shape.dim,
+                                   &dims));
+    EST_TRY(est_node_builder_const(&b->nodes, scope, "Const", v->saved.dtype, EST_SHAPE_SCALAR, &zero, &value));
+    EST_TRY(est_node_builder_node(&b->nodes, scope, "zeros", "Fill", &fill));
     est_graph_def_add_input(fill, dims);
     est_graph_def_add_input(fill, value);
-    est_graph_def_set_type(fill, "T", v->dtype);
+    est_graph_def_set_type(fill, "T", v->saved.dtype);
     est_graph_def_set_type(fill, "index_type", EST_I64);
     *out = fill->name;
     return b->def->status;
@@ -166,10 +107,10 @@ static est_status add_initial_value(builder *b, const exported *v, const char *s
 static est_status add_collection(builder *b, const exported *v, const char *initial, const char *assign)
 {
     est_wire_writer  w   = { 0 };
-    est_variable_def def = { .variable_name      = est_arena_printf(b->arena, "%s:0", v->node),
+    est_variable_def def = { .variable_name      = est_arena_printf(b->arena, "%s:0", v->saved.node),
                              .initial_value_name = est_arena_printf(b->arena, "%s:0", initial),
                              .initializer_name   = assign,
-                             .snapshot_name      = est_arena_printf(b->arena, "%s:0", v->read),
+                             .snapshot_name      = est_arena_printf(b->arena, "%s:0", v->saved.read),
                              .is_resource        = true,
                              .trainable          = v->trainable };
     est_status       status;
@@ -185,7 +126,7 @@ static est_status add_collection(builder *b, const exported *v, const char *init
         if (status == EST_OK && v->trainable) {
             status = est_meta_graph_def_add_bytes(b->meta, "trainable_variables", bytes);
         }
-        if (status == EST_OK && strcmp(v->key, "global_step") == 0) {
+        if (status == EST_OK && strcmp(v->saved.key, "global_step") == 0) {
             status = est_meta_graph_def_add_bytes(b->meta, "global_step", bytes);
         }
     }
@@ -195,142 +136,31 @@ static est_status add_collection(builder *b, const exported *v, const char *init
 
 static est_status add_variable(builder *b, exported *v)
 {
-    const char         *scope = est_arena_printf(b->arena, "%s/Initializer", v->node), *initial;
-    const char         *read  = est_arena_printf(b->arena, "%s/Read", v->node);
+    const char         *scope = est_arena_printf(b->arena, "%s/Initializer", v->saved.node), *initial;
+    const char         *read  = est_arena_printf(b->arena, "%s/Read", v->saved.node);
     est_graph_def_node *assign, *value;
 
     if (scope == NULL || read == NULL) return est_no_memory();
     EST_TRY(add_initial_value(b, v, scope, &initial));
-    EST_TRY(add_node(b, v->node, "Assign", "AssignVariableOp", &assign));
-    est_graph_def_add_input(assign, v->node);
+    EST_TRY(est_node_builder_node(&b->nodes, v->saved.node, "Assign", "AssignVariableOp", &assign));
+    est_graph_def_add_input(assign, v->saved.node);
     est_graph_def_add_input(assign, initial);
-    est_graph_def_set_type(assign, "dtype", v->dtype);
-    EST_TRY(add_node(b, read, "ReadVariableOp", "ReadVariableOp", &value));
-    est_graph_def_add_input(value, v->node);
-    est_graph_def_set_type(value, "dtype", v->dtype);
+    est_graph_def_set_type(assign, "dtype", v->saved.dtype);
+    EST_TRY(est_node_builder_node(&b->nodes, read, "ReadVariableOp", "ReadVariableOp", &value));
+    est_graph_def_add_input(value, v->saved.node);
+    est_graph_def_set_type(value, "dtype", v->saved.dtype);
     EST_TRY(b->def->status);
-    v->read = value->name;
+    v->saved.read = value->name;
     return add_collection(b, v, initial, assign->name);
-}
-
-/* --- saving and restoring ----------------------------------------------------------------------------------------- */
-
-static bool scope_taken(const builder *b, const char *scope)
-{
-    size_t size = strlen(scope);
-
-    for (int i = 0; i < b->def->n_nodes; i++) {
-        const char *name = b->def->nodes[i]->name;
-
-        if (strncmp(name, scope, size) == 0 && (name[size] == '/' || name[size] == '\0')) return true;
-    }
-    return false;
-}
-
-static est_status choose_scope(builder *b)
-{
-    b->save = "save";
-    for (int i = 1; b->save != NULL && scope_taken(b, b->save); i++) b->save = est_arena_printf(b->arena, "save_%d", i);
-    return b->save != NULL ? EST_OK : est_no_memory();
-}
-
-/* PlaceholderWithDefault: a scalar string that can be fed; the default is `input`. */
-static est_status add_filename(builder *b, const char *name, const char *input, const char **out)
-{
-    est_graph_def_node *node;
-    est_shape           scalar = EST_SHAPE_SCALAR;
-
-    EST_TRY(add_node(b, b->save, name, "PlaceholderWithDefault", &node));
-    est_graph_def_add_input(node, input);
-    est_graph_def_set_type(node, "dtype", EST_STRING);
-    est_graph_def_set_shape(node, "shape", &scalar);
-    *out = node->name;
-    return b->def->status;
-}
-
-/* SaveV2 or RestoreV2 with the names of all variables. */
-static est_status add_bundle_op(builder *b, const char *op, const char *filename, est_graph_def_node **out)
-{
-    size_t              room  = (size_t)b->n_saved + 1;
-    est_str            *keys  = est_arena_alloc(b->arena, room * sizeof *keys);
-    est_str            *whole = est_arena_alloc(b->arena, room * sizeof *whole); /* zeroed: "" */
-    est_dtype          *types = est_arena_alloc(b->arena, room * sizeof *types);
-    const char         *scope = est_arena_printf(b->arena, "%s/%s", b->save, op), *names, *slices;
-    est_graph_def_node *node;
-
-    if (keys == NULL || whole == NULL || types == NULL || scope == NULL) return est_no_memory();
-    for (int i = 0; i < b->n_saved; i++) {
-        keys[i]  = (est_str){ b->variables[i].key, strlen(b->variables[i].key) };
-        types[i] = b->variables[i].dtype;
-    }
-    EST_TRY(add_const(b, scope, "tensor_names", EST_STRING, EST_SHAPE(b->n_saved), keys, &names));
-    EST_TRY(add_const(b, scope, "shape_and_slices", EST_STRING, EST_SHAPE(b->n_saved), whole, &slices));
-    EST_TRY(add_node(b, b->save, op, op, &node));
-    est_graph_def_add_input(node, filename);
-    est_graph_def_add_input(node, names);
-    est_graph_def_add_input(node, slices);
-    est_graph_def_set_type_list(node, "dtypes", types, b->n_saved);
-    *out = node;
-    return b->def->status;
-}
-
-static est_status add_restore(builder *b, const char *filename, const char **out)
-{
-    est_graph_def_node *restore, *all;
-
-    EST_TRY(add_bundle_op(b, "RestoreV2", filename, &restore));
-    EST_TRY(add_node(b, b->save, "restore_all", "NoOp", &all));
-    for (int i = 0; i < b->n_saved; i++) {
-        const char         *identity = est_arena_printf(b->arena, "Identity_%d", i + 1);
-        const char         *name     = est_arena_printf(b->arena, "AssignVariableOp_%d", i);
-        est_graph_def_node *value, *assign;
-
-        if (identity == NULL || name == NULL) return est_no_memory();
-        EST_TRY(add_node(b, b->save, identity, "Identity", &value));
-        EST_TRY(add_input(b, value, restore->name, i));
-        est_graph_def_set_type(value, "T", b->variables[i].dtype);
-        EST_TRY(add_node(b, b->save, name, "AssignVariableOp", &assign));
-        est_graph_def_add_input(assign, b->variables[i].node);
-        est_graph_def_add_input(assign, value->name);
-        est_graph_def_set_type(assign, "dtype", b->variables[i].dtype);
-        EST_TRY(add_input(b, all, assign->name, -1));
-    }
-    *out = all->name;
-    return b->def->status;
-}
-
-static est_status add_save(builder *b, const char *filename, const char **out)
-{
-    est_graph_def_node *save, *done;
-
-    EST_TRY(add_bundle_op(b, "SaveV2", filename, &save));
-    for (int i = 0; i < b->n_saved; i++) est_graph_def_add_input(save, b->variables[i].read);
-    EST_TRY(add_node(b, b->save, "control_dependency", "Identity", &done));
-    est_graph_def_add_input(done, filename);
-    EST_TRY(add_input(b, done, save->name, -1));
-    est_graph_def_set_type(done, "T", EST_STRING);
-    *out = done->name;
-    return b->def->status;
 }
 
 static est_status add_saver(builder *b)
 {
-    const char   *model, *given, *filename, *saved, *restored;
-    est_saver_def saver = { .max_to_keep = 5, .keep_checkpoint_every_n_hours = 10000, .version = 2 };
-    const est_str text  = { "model", 5 };
+    est_saved_node *saved = est_arena_alloc(b->arena, ((size_t)b->n_saved + 1) * sizeof *saved);
 
-    if (b->n_saved == 0) return EST_OK; /* no variables, so there is nothing to save or restore */
-    EST_TRY(choose_scope(b));
-    EST_TRY(add_const(b, b->save, "filename/input", EST_STRING, EST_SHAPE_SCALAR, &text, &model));
-    EST_TRY(add_filename(b, "filename", model, &given));
-    EST_TRY(add_filename(b, "Const", given, &filename));
-    EST_TRY(add_save(b, filename, &saved));
-    EST_TRY(add_restore(b, filename, &restored));
-    saver.filename_tensor_name = est_arena_printf(b->arena, "%s:0", filename);
-    saver.save_tensor_name     = est_arena_printf(b->arena, "%s:0", saved);
-    saver.restore_op_name      = restored;
-    if (saver.filename_tensor_name == NULL || saver.save_tensor_name == NULL) return est_no_memory();
-    return est_meta_graph_def_set_saver(b->meta, &saver);
+    if (saved == NULL) return est_no_memory();
+    for (int i = 0; i < b->n_saved; i++) saved[i] = b->variables[i].saved;
+    return est_add_saver(&b->nodes, b->meta, saved, b->n_saved, SAVED_MODEL_KEEPS);
 }
 
 /* --- signatures --------------------------------------------------------------------------------------------------- */
@@ -410,7 +240,7 @@ static est_status add_order(builder *b, est_node *nodes, int n)
 
         if (waits_for(to, from->id) || !takes_variable(b, from)) continue;
         if (is_ordered(b->def->nodes[to->id], from->name)) continue;
-        status = add_input(b, b->def->nodes[to->id], from->name, -1);
+        status = est_node_builder_input(&b->nodes, b->def->nodes[to->id], from->name, -1);
     }
     est_order_clear(&order);
     return status;
@@ -485,11 +315,12 @@ static est_status build(builder *b, const est_export_model *e, est_node *nodes, 
     b->meta->stripped_default_attrs = true;
     EST_TRY(est_meta_graph_def_add_tag(b->meta, est_export_tag(e->model->mode)));
     EST_TRY(est_graph_export(b->graph, b->def));
-    EST_TRY(take_names(b));
+    b->nodes = (est_node_builder){ .arena = b->arena, .def = b->def };
+    EST_TRY(est_node_builder_init(&b->nodes));
     EST_TRY(list_variables(b));
     for (int i = 0; i < b->n_variables; i++) {
         EST_TRY(add_variable(b, &b->variables[i]));
-        if (!b->variables[i].local) EST_TRY(est_def_names_add(b->arena, variables, b->variables[i].key));
+        if (!b->variables[i].local) EST_TRY(est_def_names_add(b->arena, variables, b->variables[i].saved.key));
     }
     EST_TRY(add_saver(b));
     EST_TRY(est_export_assets(b->graph, saved, b->meta));
@@ -542,7 +373,7 @@ est_status est_export_meta_graph(const est_export_model *e, est_saved_model_def 
     b.def = &b.meta->graph;
     EST_TRY(lower(e, nodes, n, &b.graph));
     status = build(&b, e, nodes, out, variables);
-    est_map_clear(&b.names);
+    est_map_clear(&b.nodes.names);
     est_graph_free(b.graph);
     return status;
 }

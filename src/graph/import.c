@@ -19,8 +19,9 @@ typedef struct import {
     est_def_edges        edges;
     int32_t             *seen; /* [node]: number of visited inputs, -1 before the first visit */
     int32_t             *stack;
-    est_node            *built; /* [node]; its graph is NULL until it is built */
-    est_node            *in;    /* scratch: the inputs of one node */
+    est_node            *built;   /* [node]; its graph is NULL until it is built */
+    est_node            *in;      /* scratch: the inputs of one node */
+    const char         **missing; /* [node]: why it was left out; NULL: none may be */
 } import;
 
 static est_status node_fail(const est_graph_def_node *node, est_status status)
@@ -226,14 +227,39 @@ static est_status reserve_names(const import *m)
     for (int i = 0; i < m->def->n_nodes; i++) {
         const char *name = m->def->nodes[i]->name;
 
-        if (est_map_get(&m->graph->names, name) != NULL) {
+        if (est_map_get(&m->graph->names, name) == NULL) {
+            if (est_graph_unique_name(m->graph, name) == NULL) return est_no_memory();
+        } else if (est_graph_find(m->graph, name).graph != NULL) { /* else it was a temporary one */
             return est_fail(EST_INVALID_ARGUMENT, "the graph already has a node called '%s'", name);
-        }
-        if (est_graph_unique_name(m->graph, name) == NULL) {
-            return est_no_memory();
         }
     }
     return EST_OK;
+}
+
+/* Leaves a node out that could not be built, where that is allowed. */
+static est_status leave_out(const import *m, int32_t i, est_status status)
+{
+    if (m->missing == NULL || status == EST_RESOURCE_EXHAUSTED) return status;
+    m->missing[i] = est_arena_strdup(m->def->arena, est_error_message());
+    est_graph_recover(m->graph);
+    return m->missing[i] != NULL ? EST_OK : est_no_memory();
+}
+
+static bool is_missing(const import *m, int32_t i)
+{
+    return m->missing != NULL && m->missing[i] != NULL;
+}
+
+static est_status build_after_inputs(const import *m, int32_t i)
+{
+    const est_graph_def_node *node = m->def->nodes[i];
+
+    for (int k = 0; k < node->inputs.n; k++) {
+        int32_t from = m->edges.in[i][k].node;
+
+        if (is_missing(m, from)) return est_fail(EST_UNIMPLEMENTED, "it needs %s", m->missing[from]);
+    }
+    return build_node(m, i);
 }
 
 /* Builds node `root` after everything it needs. A node on the current path is visited but not built: finding it is a
@@ -252,17 +278,20 @@ static est_status build_with_inputs(import *m, int32_t root)
         if (m->seen[i] < node->inputs.n) {
             int32_t from = m->edges.in[i][m->seen[i]++].node;
 
-            if (m->built[from].graph != NULL) continue;
+            if (m->built[from].graph != NULL || is_missing(m, from)) continue;
             if (m->seen[from] >= 0) {
-                return node_fail(node, est_fail(EST_INVALID_ARGUMENT, "input '%s' depends on the node itself",
-                                                m->def->nodes[from]->name));
+                status = node_fail(node, est_fail(EST_INVALID_ARGUMENT, "input '%s' depends on the node itself",
+                                                  m->def->nodes[from]->name));
+                EST_TRY(leave_out(m, i, status));
+                depth--;
+                continue;
             }
             m->seen[from]     = 0;
             m->stack[depth++] = from;
             continue;
         }
-        status = build_node(m, i);
-        if (status != EST_OK) return node_fail(node, status);
+        status = build_after_inputs(m, i);
+        if (status != EST_OK) EST_TRY(leave_out(m, i, node_fail(node, status)));
         depth--;
     }
     return EST_OK;
@@ -273,7 +302,7 @@ static est_status build_all(import *m)
 {
     for (int32_t i = 0; i < m->def->n_nodes; i++) m->seen[i] = -1;
     for (int32_t i = 0; i < m->def->n_nodes; i++) {
-        if (m->built[i].graph == NULL) EST_TRY(build_with_inputs(m, i));
+        if (m->built[i].graph == NULL && !is_missing(m, i)) EST_TRY(build_with_inputs(m, i));
     }
     return EST_OK;
 }
@@ -306,7 +335,12 @@ static est_status run_import(import *m)
 
 est_status est_graph_import(const est_graph_def *def, est_op_lookup lookup, est_graph *graph)
 {
-import m          = {.def = def, .lookup = lookup, .graph = graph };
+    return est_graph_import_part(def, lookup, graph, NULL);
+}
+
+est_status est_graph_import_part(const est_graph_def *def, est_op_lookup lookup, est_graph *graph, const char **missing)
+{
+import m          = {.def = def, .lookup = lookup, .graph = graph, .missing = missing };
     est_status status = run_import(&m);
 
     if (status != EST_OK && !est_graph_poisoned(graph)) (void)est_graph_poison(graph, status);

@@ -21,4 +21,9 @@ typedef const est_op *(*est_op_lookup)(const char *name);
  * A failure poisons the caller's graph and changes nothing else of it. */
 EST_MUST_CHECK est_status est_graph_import(const est_graph_def *def, est_op_lookup lookup, est_graph *graph);
 
+/* The same, but a node that cannot be added is left out, as are those that need it: missing[node] of `def` says why, in
+ * its arena; NULL: it was added. */
+EST_MUST_CHECK est_status est_graph_import_part(const est_graph_def *def, est_op_lookup lookup, est_graph *graph,
+                                                const char **missing);
+
 #endif

@@ -11,6 +11,7 @@ typedef struct simplifier {
     est_graph_def *def;
     est_arena     *arena;
     est_op_lookup  lookup;
+    bool           whole; /* any tensor may be fed, fetched and differentiated */
     est_def_edges  edges;
     bool          *fed;    /* [node] */
     uint8_t       *effect; /* [node]: one of the below */
@@ -106,6 +107,10 @@ static est_status replace_node(const simplifier *m, int i)
         node->op    = "LookupTableImportV2";
         node->attrs = (est_def_attrs){ 0 };
     }
+    if (m->whole && is(node, "PlaceholderWithDefault")) {
+        node->op    = "Identity";
+        node->attrs = (est_def_attrs){ 0 };
+    }
     if (is(node, "PlaceholderWithDefault") && m->fed[i]) {
         node->op     = "Placeholder";
         node->inputs = (est_def_names){ 0 };
@@ -189,11 +194,19 @@ static int count_data(const simplifier *m, int32_t node)
     return n;
 }
 
+static bool is_of_handles(const est_graph_def_node *node)
+{
+    const est_def_value *type = est_def_attrs_find(&node->attrs, "T");
+
+    return type != NULL && type->kind == EST_DEF_TYPE && type->type == EST_RESOURCE;
+}
+
 /* Whether a node gives its inputs on as they are, and waits for nothing with an effect. */
 static bool passes(const simplifier *m, int32_t i)
 {
     const est_graph_def_node *node = m->def->nodes[i];
 
+    if (m->whole && !is_of_handles(node)) return false;
     if (!is(node, "Identity") && !is(node, "IdentityN") && !is(node, "StopGradient") && !is(node, "PreventGradient") &&
         !is(node, "Snapshot") && !is(node, "PlaceholderWithDefault")) {
         return false;
@@ -358,7 +371,7 @@ static est_status simplify(simplifier *m, const est_def_names *fed)
     est_map_clear(&handles);
     EST_TRY(status);
     find_paths(m);
-    replace_reads(m);
+    if (!m->whole) replace_reads(m);
     memset(m->effect, UNVISITED, room * sizeof *m->effect); /* reads have lost inputs */
     memset(m->next, 0, room * sizeof *m->next);
     return connect_all(m);
@@ -368,6 +381,15 @@ est_status est_simplify(est_graph_def *def, const est_def_names *fed, est_op_loo
 {
     simplifier m      = { .def = def, .arena = def->arena, .lookup = lookup };
     est_status status = simplify(&m, fed);
+
+    est_def_edges_clear(&m.edges);
+    return status;
+}
+
+est_status est_simplify_whole(est_graph_def *def, est_op_lookup lookup)
+{
+    simplifier m      = { .def = def, .arena = def->arena, .lookup = lookup, .whole = true };
+    est_status status = simplify(&m, &(est_def_names){ 0 });
 
     est_def_edges_clear(&m.edges);
     return status;

@@ -19,4 +19,9 @@
  *   - Tables that can change (MutableHashTableV2) become tables: nothing here changes them. */
 EST_MUST_CHECK est_status est_simplify(est_graph_def *def, const est_def_names *fed, est_op_lookup lookup);
 
+/* The same for a graph that goes on being built, whose tensors may all be fed, fetched and differentiated: only inputs
+ * that are handles bypass anything, every PlaceholderWithDefault is an Identity of its default, and no variable is
+ * taken for a path. */
+EST_MUST_CHECK est_status est_simplify_whole(est_graph_def *def, est_op_lookup lookup);
+
 #endif

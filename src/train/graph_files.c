@@ -16,12 +16,9 @@
 #include "kernels/lookup_table.h"
 #include "ops/ops.h"
 
-/* TensorFlow expects a read op for every variable of a graph, with this name by convention. */
-#define READ_NAME "%s/Read/ReadVariableOp"
-
 static est_status add_read(const est_graph *graph, est_graph_def *def, est_node handle)
 {
-    const char         *name = est_arena_printf(def->arena, READ_NAME, est_node_name(handle));
+    const char         *name = est_arena_printf(def->arena, EST_READ_NAME, est_node_name(handle));
     est_graph_def_node *node;
 
     if (name == NULL) return est_no_memory();
@@ -44,7 +41,7 @@ static est_status add_variable(est_meta_graph_def *meta, const char *collection,
     if (initializer.graph == NULL) return EST_OK;
     def.variable_name    = est_arena_printf(arena, "%s:0", est_node_name(handle));
     def.initializer_name = est_node_name(initializer);
-    def.snapshot_name    = est_arena_printf(arena, READ_NAME ":0", est_node_name(handle));
+    def.snapshot_name    = est_arena_printf(arena, EST_READ_NAME ":0", est_node_name(handle));
     if (def.variable_name == NULL || def.snapshot_name == NULL) return est_no_memory();
     est_variable_def_put(&w, &def);
     status = est_wire_writer_status(&w);
@@ -81,22 +78,39 @@ static bool is_in(est_nodes nodes, est_node node)
     return false;
 }
 
-static est_status make(const est_graph *graph, est_arena *arena, est_graph_files *out)
+static est_status add_collections(const est_graph *graph, est_meta_graph_def *meta)
 {
-    est_meta_graph_def meta;
-    est_nodes          trainable = est_trainable_variables(graph), all = est_global_variables(graph);
+    est_nodes trainable = est_trainable_variables(graph), all = est_global_variables(graph);
+    est_nodes local = est_local_variables(graph), step = est_graph_collection(graph, "global_step");
 
-    est_meta_graph_def_init(&meta, arena);
-    EST_TRY(est_graph_export(graph, &meta.graph));
-    for (int i = 0; i < all.n; i++) EST_TRY(add_read(graph, &meta.graph, all.data[i]));
-    EST_TRY(est_graph_def_put(&out->graph_def, &meta.graph));
     for (int i = 0; i < all.n; i++) {
         bool learned = is_in(trainable, all.data[i]);
 
-        EST_TRY(add_variable(&meta, "variables", all.data[i], learned));
-        if (learned) EST_TRY(add_variable(&meta, "trainable_variables", all.data[i], true));
+        EST_TRY(add_variable(meta, "variables", all.data[i], learned));
+        if (learned) EST_TRY(add_variable(meta, "trainable_variables", all.data[i], true));
     }
-    EST_TRY(add_tables(graph, arena, &meta));
+    for (int i = 0; i < local.n; i++) EST_TRY(add_variable(meta, "local_variables", local.data[i], false));
+    for (int i = 0; i < step.n; i++) EST_TRY(add_variable(meta, "global_step", step.data[i], false));
+    return add_tables(graph, meta->graph.arena, meta);
+}
+
+est_status est_graph_files_meta(const est_graph *graph, est_meta_graph_def *meta)
+{
+    est_nodes all = est_global_variables(graph), local = est_local_variables(graph);
+
+    EST_TRY(est_graph_export(graph, &meta->graph));
+    for (int i = 0; i < all.n; i++) EST_TRY(add_read(graph, &meta->graph, all.data[i]));
+    for (int i = 0; i < local.n; i++) EST_TRY(add_read(graph, &meta->graph, local.data[i]));
+    return add_collections(graph, meta);
+}
+
+static est_status make(const est_graph *graph, est_arena *arena, est_graph_files *out)
+{
+    est_meta_graph_def meta;
+
+    est_meta_graph_def_init(&meta, arena);
+    EST_TRY(est_graph_files_meta(graph, &meta));
+    EST_TRY(est_graph_def_put(&out->graph_def, &meta.graph));
     EST_TRY(est_meta_graph_def_put(&out->meta, &meta));
     EST_TRY(est_wire_writer_status(&out->graph_def));
     return est_wire_writer_status(&out->meta);

@@ -18,10 +18,6 @@ HINTS: dict[str, str] = {
     "lite": "tf.saved_model.save; TensorFlow, where it is installed, converts a SavedModel",
     "signal": "numpy.fft, before the dataset; there are no complex numbers",
     "py_function": "estoc.Dataset.map calls a Python function for each element",
-    "import_meta_graph": "the function that built the graph, and Saver.restore of the checkpoint; "
-                         "tf.saved_model.load reads a SavedModel, with its graph",
-    "export_meta_graph": "tf.compat.v1.saved_model.simple_save, which writes graph and variables; Estimators write .meta "
-                         "files beside checkpoints",
     "wrap_function": "tf.function over the function that builds the graph",
     "experimental_export_all_saved_models": "export_saved_model, which exports for prediction",
     "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",

@@ -25,6 +25,7 @@ from ._graph import (AUTO_REUSE, Graph, GraphKeys, Operation, Variable, Variable
 from ._initializers import (constant_initializer, glorot_normal_initializer, glorot_uniform_initializer,  # noqa: F401
                             ones_initializer, random_normal_initializer, random_uniform_initializer,
                             truncated_normal_initializer, zeros_initializer)
+from ._meta_graph import GraphDef, MetaGraphDef, NodeDef, import_graph_def  # noqa: F401
 from ._partitioners import (fixed_size_partitioner, min_max_variable_partitioner,  # noqa: F401
                             variable_axis_size_partitioner)
 from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession, RunOptions, Session,  # noqa: F401
@@ -46,7 +47,7 @@ _TO_TF = ("AUTO_REUSE", "ConfigProto", "GPUOptions", "GraphKeys", "InteractiveSe
           "reset_default_graph", "tables_initializer", "trainable_variables", "variable_scope", "variables_initializer")
 #: Names that TensorFlow 2 has with the same meaning.
 _SHARED = ("Graph", "Operation", "control_dependencies", "device", "executing_eagerly", "gradients", "group",
-           "init_scope", "name_scope", "no_op")
+           "import_graph_def", "init_scope", "name_scope", "no_op")
 #: Functions that have moved to modules in TensorFlow 2.
 _MOVED = {"decode_csv": "io.decode_csv", "FixedLenFeature": "io.FixedLenFeature", "VarLenFeature": "io.VarLenFeature",
           "FixedLenSequenceFeature": "io.FixedLenSequenceFeature", "sparse_tensor_to_dense": "sparse.to_dense",

@@ -258,7 +258,7 @@ class Graph(_base.Graph):
             raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names must be of the "
                              "form "
                              '"<op_name>:<output_index>".')
-        node = lib.est_graph_find(self._c, op.encode())
+        node = self._find(op)
         if node.graph == NULL:
             raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op!r}, does "
                            "not exist in the graph.")
@@ -271,8 +271,22 @@ class Graph(_base.Graph):
 
         return dataset_of_elements(self, result)
 
+    def _find(self, name: str) -> Any:
+        why = state_of(self).missing.get(name)
+        if why is not None:
+            raise NotImplementedError(f"operation {name!r} of the imported graph was left out: {why}")
+        return lib.est_graph_find(self._c, name.encode())
+
+    def as_graph_def(self, from_version: Any = None, add_shapes: bool = False) -> Any:
+        """Its operations as a message, those of TensorFlow in place of the library's own."""
+        from . import _meta_graph
+
+        if from_version is not None or add_shapes:
+            raise NotImplementedError("as_graph_def: from_version and add_shapes do not exist yet")
+        return _meta_graph.as_graph_def(self)
+
     def get_operation_by_name(self, name: str) -> Operation:
-        node = lib.est_graph_find(self._c, name.encode())
+        node = self._find(name)
         if node.graph == NULL:
             raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
         return Operation(self, node)
@@ -326,6 +340,7 @@ class State:
         self.iterators: list[Any] = []
         self.loaded: list[Any] = []  # signatures of SavedModels
         self.loaded_tensors: dict[str, Any] = {}  # what stands for their tensors, by name
+        self.missing: dict[str, str] = {}  # operations of imported graphs that are not here, and why
         self.prints: list[Print] = []
         self.initializers: set[int] = set()  # operations that do what sessions do without being told
         self.finalized = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 from typing import Any, Mapping
 
@@ -10,10 +11,13 @@ import numpy as np
 
 from .... import checkpoint as _checkpoint
 from ...._lib import NULL, Keep, check, lib, text
+from ....errors import UnimplementedError
 from ....graph import Variable as _Variable
 from ..._absent import Named
 from ..._variable import Variable as _AtOnce
-from . import _graph
+from . import _graph, _meta_graph
+
+_logger = logging.getLogger("tensorflow")
 
 
 def _name(variable: Any) -> str:
@@ -69,7 +73,8 @@ class Saver(Named):
     def save(self, sess: Any, save_path: str | os.PathLike, global_step: Any = None, latest_filename: Any = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True,
              strip_default_attrs: bool = False, save_debug_info: bool = False) -> str:
-        """Writes a checkpoint and returns its prefix, `save_path` or `save_path`-<step>. There is no .meta file."""
+        """Writes a checkpoint and returns its prefix, `save_path` or `save_path`-<step>. The graph of a session is
+        written beside it, as <prefix>.meta."""
         if latest_filename is not None:
             raise NotImplementedError("the file that names the latest checkpoint is called \"checkpoint\"")
         prefix = os.fspath(save_path)
@@ -80,12 +85,32 @@ class Saver(Named):
         values = {name: variable.numpy() if isinstance(variable, _AtOnce) else _session(sess)._read(variable)
                   for name, variable in self._variables().items()}
         _checkpoint.save_checkpoint(prefix, values, latest=write_state)
+        if write_meta_graph:
+            self._write_graph(f"{prefix}.{meta_graph_suffix}")
         if prefix in self._kept:
             self._kept.remove(prefix)
         self._kept.append(prefix)
         while 0 < self._max < len(self._kept):
-            remove_checkpoint(self._kept.pop(0))
+            remove_checkpoint(self._kept.pop(0), meta_graph_suffix=meta_graph_suffix)
         return prefix
+
+    def _write_graph(self, path: str) -> None:
+        """Writes the graph, if there is one. A checkpoint is complete without it."""
+        saved = self._variables()
+        if any(isinstance(variable, _AtOnce) for variable in saved.values()):
+            return
+        try:
+            _meta_graph.write(self._graph, path, saved, self._max)
+        except UnimplementedError as error:
+            _logger.warning("%s was not written: %s", path, error.message)
+
+    def export_meta_graph(self, filename: Any = None, collection_list: Any = None, as_text: bool = False,
+                          export_scope: Any = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
+                          strip_default_attrs: bool = False, save_debug_info: bool = False) -> Any:
+        """The graph with this saver, as a message, and as a file if it has a name."""
+        _meta_graph.refuse(collection_list=collection_list, as_text=as_text, export_scope=export_scope,
+                           save_debug_info=save_debug_info)
+        return _meta_graph.export(self._graph, filename, self._variables(), self._max)
 
     def restore(self, sess: Any, save_path: str | os.PathLike) -> None:
         """Gives the variables the values of a checkpoint; they need no initializer then."""
@@ -170,6 +195,6 @@ def remove_checkpoint(checkpoint_prefix: str | os.PathLike, checkpoint_format_ve
                       meta_graph_suffix: str = "meta") -> None:
     """Removes the files of a checkpoint."""
     prefix = os.fspath(checkpoint_prefix)
-    for path in [prefix + ".index", prefix + ".meta", *glob.glob(glob.escape(prefix) + ".data-*")]:
+    for path in [prefix + ".index", f"{prefix}.{meta_graph_suffix}", *glob.glob(glob.escape(prefix) + ".data-*")]:
         if os.path.exists(path):
             os.remove(path)

@@ -302,7 +302,7 @@ class Session(BaseSession):
         self._iterators = IteratorState(self.graph)
         self._stack: list[contextlib.ExitStack] = []
 
-    graph_def = property(lambda self: _refuse("graph_def"))
+    graph_def = property(lambda self: self.graph.as_graph_def())
 
     def _run(self, nodes: list[Node], feeds: dict[Node, Any]) -> list[Any]:
         if not (state_of(self.graph).numbered and all(map(initializes, nodes))):

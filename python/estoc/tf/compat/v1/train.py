@@ -46,6 +46,7 @@ from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSess
                          SecondOrStepTimer, SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, SingularMonitoredSession,
                          StepCounterHook, StopAtStepHook, SummarySaverHook, WorkerSessionCreator)
 from ....estimator import VocabInfo  # noqa: F401
+from ._meta_graph import export_meta_graph, import_meta_graph  # noqa: F401
 from ._saver import (NewCheckpointReader, Saver, checkpoint_exists, get_checkpoint_mtimes,  # noqa: F401
                      init_from_checkpoint, remove_checkpoint)
 

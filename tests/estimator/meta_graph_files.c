@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graphs as .meta files: written and read back, they compute and train as before; scopes; collections; what is left out
+ * and what is refused. Files that TensorFlow wrote are read by python/tests/test_meta_graph.py. */
+#include <string.h>
+
+#include "base/file.h"
+#include "estoc/log.h"
+#include "estoc/meta_graph.h"
+#include "format/meta_graph_def.h"
+#include "support/dir_test.h"
+#include "support/nn_test.h"
+
+static char root[64];
+
+static int begin(void **state)
+{
+    (void)state;
+    est_test_dir(root);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return est_dir_remove(root) != EST_OK;
+}
+
+static const char *at(const char *name)
+{
+    static char path[128];
+
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    return path;
+}
+
+/* product = x w, with a step that halves w. */
+static void write_program(const char *path)
+{
+    nn_test     t    = nn_begin(1);
+    est_node    w    = est_weight(t.graph, "w", EST_SHAPE(2, 1), EST_WEIGHT(.initializer = est_init_constant(3)));
+    est_node    x    = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(-1, 2));
+    est_node    half = est_mul(est_read_variable(w), est_scalar(t.graph, EST_F32, 0.5));
+    const char *kept = "product:0";
+
+    (void)est_named(est_matmul(x, est_read_variable(w)), "product");
+    (void)est_named(est_assign(w, half), "halve");
+    nn_ready(&t);
+    assert_ok(est_meta_graph_write(
+        t.graph,
+        EST_META_GRAPH_WRITE(.saved = EST_NAMED_NODES({ "weights", w }), .keep_max = 3,
+                             .collections = EST_META_COLLECTIONS({ .name = "kept", .nodes = { &kept, 1 } },
+                                                                 { .name = "sizes", .ints = EST_I64S(2, 1) },
+                                                                 { .name = "rates", .floats = EST_F32S(0.5F) })),
+        path));
+    nn_end(&t);
+}
+
+static float run_product(est_session *session, est_graph *graph, const char *scope)
+{
+    const float x[] = { 1, 2 };
+    char        feed[32], fetch[32];
+    est_tensor *value = NULL, *out = NULL;
+    float       found;
+
+    snprintf(feed, sizeof feed, "%sx", scope);
+    snprintf(fetch, sizeof fetch, "%sproduct", scope);
+    assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(1, 2), x, &value));
+    assert_ok(est_session_run(session, EST_FEEDS({ est_graph_find(graph, feed), value }),
+                              EST_NODES(est_graph_find(graph, fetch)), EST_NO_NODES, &out));
+    found = *(const float *)est_tensor_data(out);
+    est_tensor_free(out);
+    est_tensor_free(value);
+    return found;
+}
+
+TEST(written_and_read)
+{
+    est_graph      *graph   = NULL;
+    est_session    *session = NULL;
+    est_meta_graph *meta    = NULL;
+
+    write_program(at("a.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("a.meta"), NULL, &meta));
+    assert_int_equal(est_trainable_variables(graph).n, 1);
+    assert_int_equal(est_global_variables(graph).n, 1);
+    assert_int_equal(est_meta_graph_keep_max(meta), 3);
+    assert_int_equal(est_meta_graph_saved(meta).n, 1);
+    assert_string_equal(est_meta_graph_saved(meta).data[0].name, "weights");
+    assert_string_equal(est_node_name(est_meta_graph_saved(meta).data[0].node), "w");
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_ok(est_session_init(session));
+    assert_true(run_product(session, graph, "") == 9);
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_graph_find(graph, "halve")), NULL));
+    assert_true(run_product(session, graph, "") == 4.5F);
+    est_session_free(session);
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
+TEST(collections_are_kept)
+{
+    est_graph           *graph = NULL;
+    est_meta_graph      *meta  = NULL;
+    est_meta_collections all;
+
+    write_program(at("b.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("b.meta"), EST_META_GRAPH(.scope = "in"), &meta));
+    all = est_meta_graph_collections(meta);
+    assert_int_equal(all.n, 3);
+    assert_string_equal(all.data[0].name, "kept");
+    assert_string_equal(all.data[0].nodes.data[0], "in/product:0");
+    assert_true(all.data[1].floats.n == 1 && all.data[1].floats.data[0] == 0.5F);
+    assert_true(all.data[2].ints.n == 2 && all.data[2].ints.data[0] == 2);
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
+/* Two scopes have two variables. */
+TEST(scopes)
+{
+    est_graph      *graph   = NULL;
+    est_session    *session = NULL;
+    est_meta_graph *meta[2] = { NULL };
+
+    write_program(at("c.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("c.meta"), EST_META_GRAPH(.scope = "a"), &meta[0]));
+    assert_ok(est_meta_graph_import(graph, at("c.meta"), EST_META_GRAPH(.scope = "b"), &meta[1]));
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_ok(est_session_init(session));
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_graph_find(graph, "a/halve")), NULL));
+    assert_true(run_product(session, graph, "a/") == 4.5F);
+    assert_true(run_product(session, graph, "b/") == 9);
+    est_session_free(session);
+    for (int i = 0; i < 2; i++) est_meta_graph_free(meta[i]);
+    est_graph_free(graph);
+}
+
+/* References of TensorFlow 1: a variable, its Assign, a read of it, an update whose result is read, and a read that
+ * waits for the update; beside them an operation that Estoc does not have, and one that needs it. */
+static void write_references(const char *path)
+{
+    est_arena          *arena = est_arena_create();
+    est_wire_writer     w     = { 0 };
+    est_shape           two   = EST_SHAPE(2);
+    est_tensor         *ones  = NULL;
+    est_meta_graph_def  meta;
+    est_graph_def_node *node;
+    const float         values[] = { 1, 1 };
+
+    est_meta_graph_def_init(&meta, arena);
+    assert_ok(est_tensor_create_from(EST_F32, two, values, &ones));
+    node = est_graph_def_add_node(&meta.graph, "later", "Identity");
+    est_graph_def_add_input(node, "v");
+    est_graph_def_add_input(node, "^add");
+    node = est_graph_def_add_node(&meta.graph, "v", "VariableV2");
+    est_graph_def_set_type(node, "dtype", EST_F32);
+    est_graph_def_set_shape(node, "shape", &two);
+    node = est_graph_def_add_node(&meta.graph, "one", "Const");
+    est_graph_def_set_type(node, "dtype", EST_F32);
+    est_graph_def_set_tensor(node, "value", ones);
+    node = est_graph_def_add_node(&meta.graph, "v/Assign", "Assign");
+    est_graph_def_add_input(node, "v");
+    est_graph_def_add_input(node, "one");
+    est_graph_def_set_b(node, "use_locking", true);
+    node = est_graph_def_add_node(&meta.graph, "add", "AssignAdd");
+    est_graph_def_add_input(node, "v");
+    est_graph_def_add_input(node, "one");
+    node = est_graph_def_add_node(&meta.graph, "twice", "AddV2");
+    est_graph_def_add_input(node, "add");
+    est_graph_def_add_input(node, "add:0");
+    node = est_graph_def_add_node(&meta.graph, "odd", "Bessel");
+    est_graph_def_add_input(node, "v");
+    node = est_graph_def_add_node(&meta.graph, "odder", "Neg");
+    est_graph_def_add_input(node, "odd");
+    assert_ok(est_meta_graph_def_put(&w, &meta));
+    assert_ok(est_file_replace(path, (const char *)w.data, w.size));
+    est_wire_writer_clear(&w);
+    est_tensor_free(ones);
+    est_arena_free(arena);
+}
+
+static float first_of(est_session *session, est_graph *graph, const char *name)
+{
+    est_tensor *out = NULL;
+    float       found;
+
+    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_graph_find(graph, name)), EST_NO_NODES, &out));
+    found = *(const float *)est_tensor_data(out);
+    est_tensor_free(out);
+    return found;
+}
+
+TEST(references_become_handles)
+{
+    est_graph      *graph   = NULL;
+    est_session    *session = NULL;
+    est_meta_graph *meta    = NULL;
+
+    write_references(at("d.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("d.meta"), NULL, &meta));
+    assert_int_equal(est_meta_graph_keep_max(meta), -1);
+    assert_string_equal(est_node_op(est_graph_find(graph, "v")), "VarHandleOp");
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_true(first_of(session, graph, "v/Assign") == 1);
+    assert_true(first_of(session, graph, "add") == 2);
+    assert_true(first_of(session, graph, "twice") == 6);
+    assert_true(first_of(session, graph, "later") == 4);
+    assert_true(first_of(session, graph, "v/Read/ReadVariableOp") == 4);
+    est_session_free(session);
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
+TEST(what_is_left_out)
+{
+    est_graph             *graph = NULL;
+    est_meta_graph        *meta  = NULL;
+    est_missing_operations missing;
+
+    write_references(at("e.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("e.meta"), NULL, &meta));
+    missing = est_meta_graph_missing(meta);
+    assert_int_equal(missing.n, 2);
+    assert_string_equal(missing.data[0].name, "odd");
+    assert_string_equal(missing.data[0].op, "Bessel");
+    assert_false(missing.data[0].saves);
+    assert_string_equal(missing.data[1].name, "odder");
+    assert_non_null(strstr(missing.data[1].error, "op 'Bessel' is not supported"));
+    assert_null(est_graph_find(graph, "odder").graph);
+    assert_ok(est_graph_status(graph));
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
+static void fails(est_status got, est_status expected, const char *text)
+{
+    assert_int_equal(got, expected);
+    if (strstr(est_error_message(), text) == NULL) fail_msg("\"%s\", expected \"%s\"", est_error_message(), text);
+}
+
+TEST(refused_to_write)
+{
+    nn_test  t = nn_begin(1);
+    est_node x = est_placeholder(t.graph, "x", EST_F32, EST_SHAPE(2));
+
+    fails(est_meta_graph_write(t.graph, EST_META_GRAPH_WRITE(.saved = EST_NAMED_NODES({ "x", x })), at("f.meta")),
+          EST_INVALID_ARGUMENT, "'x' to save is no variable of the graph");
+    fails(est_meta_graph_write(t.graph, EST_META_GRAPH_WRITE(.collections = EST_META_COLLECTIONS({ .name = NULL })),
+                               at("f.meta")),
+          EST_INVALID_ARGUMENT, "collection 0 has no name");
+    nn_end(&t);
+}
+
+static void fails_to_import(const char *name, est_status expected, const char *text)
+{
+    est_graph      *graph = NULL;
+    est_meta_graph *meta  = NULL;
+
+    assert_ok(est_graph_create(1, &graph));
+    (void)est_placeholder(graph, "x", EST_F32, EST_SHAPE(2));
+    fails(est_meta_graph_import(graph, at(name), NULL, &meta), expected, text);
+    assert_null(meta);
+    assert_int_equal(est_graph_status(graph), expected);
+    est_graph_free(graph);
+}
+
+TEST(refused_to_read)
+{
+    write_program(at("g.meta"));
+    fails_to_import("g.meta", EST_INVALID_ARGUMENT, "the graph already has a node called 'x'");
+    fails_to_import("none.meta", EST_NOT_FOUND, "none.meta");
+    assert_ok(est_file_replace(at("bad.meta"), "\x12\x7f", 2));
+    fails_to_import("bad.meta", EST_DATA_LOSS, "bad.meta");
+}
+
+int main(void)
+{
+    est_log_set_level(EST_LOG_OFF);
+    return est_test_run(begin, end);
+}
