@@ -63,6 +63,7 @@ class Graph:
     builds = False
     #: whether it only says what shapes functional models of Keras have: variables are elsewhere
     is_sketch = False
+    program: "Graph | None" = None  # of TensorFlow 1.x or a model_fn, which makes a model by such a graph
     only_shapes = False  # nobody runs what is built now: a loop over an unknown number of steps may have one
     has_guesses = False  # such a loop is in it
     #: of a graph that is written to a file: what changes variables in the function that is traced, by their names

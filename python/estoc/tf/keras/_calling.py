@@ -26,6 +26,15 @@ context = threading.local()  # of the calls under way: names, training, depth
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _global_counts: dict[str, int] = {}
 _counting = threading.Lock()
+_scopes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def graph_of_program() -> Graph | None:
+    """The graph of TensorFlow 1.x or of a model_fn that is built now; None: it is of a world, of shapes or of a network."""
+    graph = default_graph()
+    if graph is None or graph.is_sketch or graph.network is not None or graph.writes is not None:
+        return None
+    return graph if getattr(graph, "world", None) is None else None
 
 
 def unique_name(base: str) -> str:
@@ -63,6 +72,12 @@ def snake(name: str) -> str:
 def shown_name(own: str) -> str:
     """The name of a variable in Keras: below the names of the layers that are being called."""
     return "/".join(context.__dict__.get("names", []) + [own]) + ":0"
+
+
+def scopes_of(graph: Graph) -> dict[str, str]:
+    """Of a graph of the program, by the names of layers: the scopes of variables that were made for shapes, before the
+    call in that graph, which goes on there."""
+    return _scopes.setdefault(graph, {})
 
 
 @contextlib.contextmanager

@@ -27,8 +27,8 @@ from .._variable import Variable
 from .._world import current_world
 from . import mixed_precision
 from ._attributes import Attributes, read_by_call
-from ._calling import (Calling, apart, as_input, calls_library, context, place, snake, tensors_of, training_by_default,
-                       training_phase, unique_name)
+from ._calling import (Calling, apart, as_input, calls_library, context, place, scopes_of, snake, tensors_of,
+                       training_by_default, training_phase, unique_name)
 from ._recorded import Recorded
 from ._symbolic import Input, KerasTensor
 from ._weights import Weights
@@ -398,7 +398,7 @@ class Layer(Attributes, Weights, Recorded, Named):
         names = context.__dict__.setdefault("names", [])
         names.append(self._name)
         try:
-            with graph.scope(self._name) if graph is not None else contextlib.nullcontext():
+            with graph.scope(scopes_of(graph).pop("/".join(names), self._name)) if graph is not None else contextlib.nullcontext():
                 yield
         finally:
             names.pop()

@@ -8,7 +8,7 @@ from typing import Any, Sequence
 from ... import data as _data
 from ...graph import Node, default_graph
 from .. import _structure
-from ._calling import build_in
+from ._calling import build_in, graph_of_program
 from ._functional import conform
 from ._layer import InputLayer, Layer
 from ._model import Model
@@ -21,7 +21,6 @@ class Sequential(Model):
     """One layer after the other."""
 
     _functional = True
-    _scoped = False
     _in_order_of_attributes = False
 
     def __init__(self, layers: Sequence | None = None, name: str | None = None):
@@ -65,6 +64,12 @@ class Sequential(Model):
         for layer in self._layers:
             value = layer(value)
         return value
+
+    @property
+    def _scoped(self) -> bool:
+        """In a model_fn, and in graphs of TensorFlow 1.x, Keras makes no graph of its own for the shape of the first input:
+        without a known one the layers are called as those of a subclass are."""
+        return self._input is None and graph_of_program() is not None
 
     input = property(lambda self: self._input)
     output = property(lambda self: self._call_symbolic())

@@ -8,11 +8,11 @@ from typing import Any, Callable, Iterator, Sequence
 
 from ..._lib import lib
 from ..._tensor import as_dtype, float32
-from ...graph import Graph, Node
+from ...graph import Graph, Node, default_graph
 from .. import _structure
 from .._eager import add_operators, unwrap
 from .._world import World, current_world
-from ._calling import place, unique_name, unrun
+from ._calling import graph_of_program, place, unique_name, unrun
 
 _sketches: list[Graph] = []
 _sketching = threading.RLock()
@@ -26,7 +26,15 @@ def _sketch(layer: Any = None) -> Iterator[Graph]:
         if not _sketches:
             _sketches.append(Graph())
             _sketches[0].is_sketch = _sketches[0].only_shapes = True
-        yield _sketches[0]
+        graph, program = _sketches[0], graph_of_program()
+        if default_graph() is graph:  # a layer of it makes a model of its own
+            yield graph
+            return
+        graph.program = program
+        try:
+            yield graph
+        finally:
+            graph.program = None
 
 
 class Call:

@@ -14,7 +14,7 @@ from .. import _structure
 from .._creators import announce
 from .._variable import Variable
 from .._world import World, current_world
-from ._calling import context, shown_name
+from ._calling import context, scopes_of, shown_name
 from ._symbolic import KerasTensor, call_again
 
 
@@ -32,13 +32,18 @@ class Weights:
         keep = Keep()
         graph = default_graph()
         sketched = graph is not None and graph.is_sketch
-        world = getattr(graph, "world", None) if graph is not None and not sketched else self._world_now()
-        graph = graph if graph is not None and not sketched else world.graph
+        program = graph.program if sketched else None
+        if program is not None:
+            graph, world = program, None
+        else:
+            world = getattr(graph, "world", None) if graph is not None and not sketched else self._world_now()
+            graph = graph if graph is not None and not sketched else world.graph
         shape = tuple((shape,) if isinstance(shape, (int, np.integer)) else shape)
         from . import constraints, initializers, regularizers
         cost = regularizers.get(regularizer)
         # in a sketch the scope of the layer is that of another graph
-        scope = "/".join(context.__dict__.get("names", [])) if sketched else ""
+        path = "/".join(context.__dict__.get("names", [])) if sketched else ""
+        scope = scopes_of(graph).get(path, path)
         with contextlib.ExitStack() as around:
             if world is not None:
                 around.enter_context(world.alone())
@@ -52,6 +57,8 @@ class Weights:
         graph.check()
         graph.keep.append(keep)
         variable = Variable._of(world, graph, handle, trainable is not False)
+        if program is not None:
+            scopes_of(program)[path] = variable._name.rpartition("/")[0] + "/"
         variable._shown = shown_name(name or "Variable")
         variable.constraint = constraints.get(constraint)
         if cost is not None:
