@@ -7,9 +7,10 @@ custom_objects, or has registered them.
 """
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class Unknown(Exception):
 
 registered: dict[str, Any] = {}  # classes and functions of programs, by "package>name"
 _scopes: list[dict[str, Any]] = []  # custom_objects, the innermost last
+_met: list[dict[str, Any]] = []  # what is noted of programs' classes and functions while objects are written
 
 
 def register(package: str = "Custom", name: str | None = None) -> Callable:
@@ -53,6 +55,17 @@ def registered_object(name: str, custom_objects: Any = None, module_objects: Any
     return None
 
 
+@contextlib.contextmanager
+def noting_objects() -> Iterator[dict[str, Any]]:
+    """The classes and functions of programs in what is written, as custom_objects to make it again with."""
+    found: dict[str, Any] = {}
+    _met.append(found)
+    try:
+        yield found
+    finally:
+        _met.remove(found)
+
+
 class CustomObjectScope:
     """tf.keras.utils.custom_object_scope: what names mean while a model is loaded."""
 
@@ -77,6 +90,8 @@ def _name_of(value: Any) -> str:
                     return name
     if value.__name__ == "<lambda>":
         raise Unknown("a lambda has no name to find it by")
+    for table in _met:
+        table[registered_name(value)] = value
     return _CUSTOM + registered_name(value)
 
 

@@ -2,8 +2,10 @@
 """Models and their weights in files: what save, save_weights and export write, and what load_weights takes."""
 from __future__ import annotations
 
+import copy
 import json
 import os
+import tempfile
 import warnings
 from typing import Any, Sequence
 
@@ -50,8 +52,59 @@ class _Loaded:
         return self
 
 
+def _remade(files: dict[str, bytes], objects: dict[str, Any]) -> Any:
+    """The model of Saving._packed."""
+    from .models import load_model
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
+        return load_model(folder, objects)
+
+
 class Saving:
     """The calls of a model that write and read files, and those that say how it is made."""
+
+    # --- copies ---
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        """copy, deepcopy and pickle: another model with these values, as load_model makes it of a file. One without
+        variables is copied by its attributes, as in Keras, and has no pickle."""
+        return (_remade, self._packed()) if self._has_values() else super().__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        if self._has_values() or self._functional or self._compiled is not None:
+            new = _remade(*self._packed())
+        else:  # of a class of the program, and never called
+            args, named = copy.deepcopy(self._made_with, memo)
+            new = type(self)(*args, **named)
+            new.__dict__["_name"] = self._name
+        memo[id(self)] = new
+        return new
+
+    def _has_values(self) -> bool:
+        return bool(self.weights) or self._known_inputs() is not None
+
+    def _packed(self) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """The files of the model, and the classes and functions of the program in it."""
+        files: dict[str, bytes] = {}
+        with tempfile.TemporaryDirectory() as folder, _config.noting_objects() as objects:
+            if self._has_values():
+                self.save_weights(os.path.join(folder, WEIGHTS))
+            config = self._save_config(folder, True)
+            if config["model"] is None:
+                raise NotImplementedError(f"{self.name} cannot be copied or pickled: {config['why']}. Make another model and "
+                                          "give it the values: other.set_weights(model.get_weights())")
+            for root, _, names in os.walk(folder):
+                for name in names:
+                    path = os.path.join(root, name)
+                    with open(path, "rb") as file:
+                        files[os.path.relpath(path, folder)] = file.read()
+        return files, objects
+
+    # --- files ---
 
     def _need_graph(self, what: str) -> None:
         """Before a SavedModel is written: an error if no SavedModel can hold a part of the model."""
@@ -197,7 +250,7 @@ class Saving:
         self._need_graph("export")
         check(lib.est_network_save(self._whole_network()._c, os.fspath(filepath).encode()))
 
-    def _save_config(self, path: str, with_optimizer: bool, names: Sequence = ()) -> None:
+    def _save_config(self, path: str, with_optimizer: bool, names: Sequence = ()) -> dict:
         """How the model was made, for load_model; a model of a program's own classes has only what predicts. `names`
         are those of the variables in the SavedModel, in their order: layers made again may be numbered otherwise."""
         config: dict = {"model": None, "compile": None, "variables": list(names)}
@@ -221,6 +274,7 @@ class Saving:
                 warnings.warn(f"{self.name} is saved without what compile was told: {why}")
         with open(os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
             json.dump(config, file, indent=1)
+        return config
 
     def _save_assets(self, folder: str) -> None:
         """What layers of a program write themselves: files (save_assets) and arrays (save_own_variables)."""

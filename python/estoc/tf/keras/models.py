@@ -55,7 +55,7 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
         model.load_weights(weights)
         if model._known_inputs() is not None:
             model._saved_network()  # takes what waits, since the files may not stay
-    else:
+    elif model._known_inputs() is not None:
         _take_variables(model, path, config.get("variables") or [])
     for i, layer in enumerate([model] + model._flat_layers()):
         if type(layer).load_own_variables is not _Layer.load_own_variables:
