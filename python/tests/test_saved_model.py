@@ -2,6 +2,7 @@
 """tf.saved_model.save and load, Model.save and load_model; make interop has TensorFlow run what is written."""
 import os
 import subprocess
+import time
 import zipfile
 
 import numpy as np
@@ -342,3 +343,12 @@ def test_what_a_loaded_function_cannot_is_said(tmp_path, caplog):
     assert loaded.signatures["look"](tf.constant(["b", "z"]))["output_0"].numpy().tolist() == [2, -1]
     with pytest.raises(tf.errors.UnimplementedError, match=r"look looks up a table.*loaded\.signatures"):
         loaded.look(tf.constant(["b"]))
+
+
+def test_a_name_is_free_whatever_else_is_written_beside_it(tmp_path):
+    for second in range(int(time.time()) - 1, int(time.time()) + 60):  # what exports of Estimators are called
+        (tmp_path / str(second)).mkdir()
+    module = tf.Module()
+    module.f = tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec([])])
+    tf.saved_model.save(module, str(tmp_path / "saved"))
+    assert float(tf.saved_model.load(str(tmp_path / "saved")).f(tf.constant(1.0))) == 2.0

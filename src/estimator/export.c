@@ -120,19 +120,21 @@ static est_status make_temp(job *x, bool *made)
     return est_fail(est_status_from_errno(errno), "cannot create directory %s: %s", x->temp, strerror(errno));
 }
 
-/* Creates temp-<now>-estoc, for a second without an export. */
-static est_status choose_directory(job *x, const char *base)
+/* Creates temp-<now>-estoc. An export without a name gets that of a second without an export; one with a name need not
+ * wait for such a second, and takes the nanosecond. */
+static est_status choose_directory(job *x, const char *base, const char *name)
 {
     EST_TRY(est_dir_create(base));
     EST_TRY(remove_stale(x, base));
     for (int attempt = 1;; attempt++) {
-        int64_t now  = est_wall_ns() / EST_NS_PER_SEC;
+        int64_t now  = name != NULL ? est_wall_ns() : est_wall_ns() / EST_NS_PER_SEC;
         bool    made = false;
 
-        x->final = est_arena_printf(x->arena, "%s/%" PRId64, base, now);
+        x->final = name != NULL ? est_arena_strdup(x->arena, name)
+                                : est_arena_printf(x->arena, "%s/%" PRId64, base, now);
         x->temp  = est_arena_printf(x->arena, "%s/" TEMP_PREFIX "%" PRId64 TEMP_SUFFIX, base, now);
         if (x->final == NULL || x->temp == NULL) return est_no_memory();
-        if (!est_file_exists(x->final)) {
+        if (name != NULL || !est_file_exists(x->final)) {
             est_status status = make_temp(x, &made);
 
             if (!made) x->temp = NULL; /* this export created nothing that must be removed */
@@ -145,6 +147,7 @@ static est_status choose_directory(job *x, const char *base)
             return est_fail(EST_ALREADY_EXISTS, "%s: found no name for an export in %d seconds, the last was %s", base,
                             attempt, x->final);
         }
+        if (name != NULL) continue;
         est_log_info("Directory %s already exists; retrying (attempt %d/%d)", x->final, attempt, ATTEMPTS_MAX);
         if (est_signals_wait(1)) return est_signals_check("export");
     }
@@ -386,9 +389,7 @@ static est_status write_all(job *x, const char *base, const char *dir)
     for (int i = 0; i < x->n_graphs; i++) EST_TRY(est_export_meta_graph(&x->graphs[i], &saved, &variables[i]));
     status = est_saved_model_def_put(&w, &saved);
     if (status == EST_OK) status = est_wire_writer_status(&w);
-    if (status == EST_OK) status = choose_directory(x, base);
-    if (dir != NULL) x->final = est_arena_strdup(x->arena, dir);
-    if (status == EST_OK && x->final == NULL) status = est_no_memory();
+    if (status == EST_OK) status = choose_directory(x, base, dir);
     if (status == EST_OK) status = write_variables(x, &variables[0]);
     if (status == EST_OK) status = est_export_copy_assets(&saved, x->temp);
     if (status == EST_OK) status = write_message(x, &w);
