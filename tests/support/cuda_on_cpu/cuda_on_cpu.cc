@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA on the CPU: fibers, and functions of the runtime that compute at once. Streams and events are nothing: all
- * that is enqueued is done. A capture keeps functions in a list, which a launch of the graph calls. */
+ * CUDA on the CPU: fibers, and functions of the runtime that compute at once. A capture keeps functions, each with those
+ * that it waits for, as streams and events say. Every other launch of the graph calls them in the order in which they
+ * were enqueued, the rest begin with the last that may run: what runs beside something else comes before it, then after.
+ *
+ * CUDA_VISIBLE_DEVICES says how many GPUs there are: as many as it names, one where it is not set. What CUDA refuses is
+ * refused: launches for another device than the thread has chosen, grids and shared memory that are too large, lanes of a
+ * capture that nobody has met, and waiting for a device while something is captured there. */
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -10,10 +15,14 @@
 #include <ucontext.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "cuda/gemm.cuh"
+#include "cuda/tiles.cuh"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
@@ -254,33 +263,204 @@ void cuda_on_cpu_run(dim3 grid, dim3 size, size_t room_bytes, unsigned blocks, c
 
 /* --- the runtime -------------------------------------------------------------------------------------------------- */
 
-struct cuda_on_cpu_graph {
-    std::vector<std::function<void()>> work;
+#define GRID_MAX    65535        /* blocks along y and z */
+#define SHARED_MAX  (227u << 10) /* of a block, and what it gets unasked */
+#define SHARED_MOST (48u << 10)
+
+struct node {
+    std::function<void()> work;
+    std::set<size_t>      after; /* the nodes that it waits for */
 };
 
-static cudaGraph_t capture; /* under way; NULL: none */
+struct cuda_on_cpu_graph {
+    std::vector<node>      nodes;
+    std::set<cudaStream_t> streams; /* that take part in the capture */
+    unsigned               launches;
+    bool                   invalid;
+};
 
-cudaError_t cuda_on_cpu_enqueue(const std::function<void()> &work)
+/* Of a stream or an event that takes part in a capture: the nodes that what follows waits for. */
+struct position {
+    cudaGraph_t      graph; /* NULL: it takes part in none */
+    std::set<size_t> last;
+};
+
+struct cuda_on_cpu_stream {
+    int      device;
+    position at;
+};
+
+struct cuda_on_cpu_event {
+    int      device;
+    position at;
+};
+
+static thread_local int               chosen;   /* device */
+static std::mutex                     lock;     /* guards what follows */
+static std::map<cudaGraph_t, int>     captures; /* under way -> the device */
+static std::map<const void *, size_t> allowed;  /* kernel -> shared memory */
+
+static int count_devices(void)
 {
-    if (capture != NULL) {
-        capture->work.push_back(work);
-    } else {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int         n       = 1;
+
+    if (visible == NULL) return 1;
+    for (const char *at = visible; *at != '\0'; at++) n += *at == ',';
+    return *visible != '\0' ? n : 0;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = count_devices();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = chosen;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (device < 0 || device >= count_devices()) return cudaErrorInvalidDevice;
+    chosen = device;
+    return cudaSuccess;
+}
+
+cudaError_t cuda_on_cpu_launch(cudaStream_t stream, const std::function<void()> &work)
+{
+    if (stream == NULL || stream->at.graph == NULL) {
         work();
+        return cudaSuccess;
+    }
+    stream->at.graph->nodes.push_back(node{ work, stream->at.last });
+    stream->at.last = { stream->at.graph->nodes.size() - 1 };
+    return cudaSuccess;
+}
+
+cudaError_t cuda_on_cpu_check(const cudaLaunchConfig_t *config, const void *kernel)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    const dim3                 &grid = config->gridDim, &block = config->blockDim;
+    unsigned                    cluster = config->numAttrs > 0 ? config->attrs[0].val.clusterDim.z : 1;
+    size_t                      most    = allowed.count(kernel) > 0 ? allowed[kernel] : SHARED_MOST;
+
+    if (config->stream != NULL && config->stream->device != chosen) return cudaErrorInvalidResourceHandle;
+    if (config->dynamicSmemBytes > most) return cudaErrorInvalidValue;
+    if (grid.x > INT32_MAX || grid.y > GRID_MAX || grid.z > GRID_MAX || block.x > 1024 || cluster > EST_CLUSTER_MAX ||
+        cluster == 0 || grid.z % cluster != 0) {
+        return cudaErrorInvalidConfiguration;
     }
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, int)
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int value)
 {
-    capture = new cuda_on_cpu_graph();
+    std::lock_guard<std::mutex> guard(lock);
+
+    if (value < 0 || (unsigned)value > SHARED_MAX) return cudaErrorInvalidValue;
+    allowed[kernel] = (size_t)value;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
+/* --- streams and events ------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
-    *out    = capture;
-    capture = NULL;
+    *out = new cuda_on_cpu_stream{ chosen, {} };
     return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+{
+    *out = new cuda_on_cpu_event{ chosen, {} };
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    if (event->device != (stream != NULL ? stream->device : chosen)) return cudaErrorInvalidResourceHandle;
+    event->at = stream != NULL ? stream->at : position{};
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    if (event->at.graph == NULL) return cudaSuccess;
+    stream->at.graph = event->at.graph;
+    stream->at.graph->streams.insert(stream);
+    stream->at.last.insert(event->at.last.begin(), event->at.last.end());
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    if (stream == NULL || stream->at.graph == NULL) return cudaSuccess;
+    stream->at.graph->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    cudaError_t                 error = cudaSuccess;
+
+    for (const auto &capture : captures) {
+        if (capture.second != chosen) continue;
+        capture.first->invalid = true;
+        error                  = cudaErrorStreamCaptureUnsupported;
+    }
+    return error;
+}
+
+/* --- captures and graphs ------------------------------------------------------------------------------------------ */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
+{
+    std::lock_guard<std::mutex> guard(lock);
+
+    stream->at                 = position{ new cuda_on_cpu_graph(), {} };
+    captures[stream->at.graph] = stream->device;
+    stream->at.graph->streams.insert(stream);
+    return cudaSuccess;
+}
+
+/* Whether a node is one that the stream, or another node, waits for. */
+static bool all_are_met(cudaGraph_t graph, const std::set<size_t> &last)
+{
+    std::set<size_t> met = last;
+
+    for (const node &n : graph->nodes) met.insert(n.after.begin(), n.after.end());
+    return met.size() == graph->nodes.size();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    position                    at    = stream->at;
+    cudaError_t                 error = cudaSuccess;
+
+    captures.erase(at.graph);
+    for (cudaStream_t member : at.graph->streams) member->at = position{};
+    if (at.graph->invalid) error = cudaErrorStreamCaptureInvalidated;
+    if (error == cudaSuccess && !all_are_met(at.graph, at.last)) error = cudaErrorStreamCaptureUnjoined;
+    *out = error == cudaSuccess ? at.graph : NULL;
+    if (error != cudaSuccess) delete at.graph;
+    return error;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
@@ -289,9 +469,33 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     return cudaSuccess;
 }
 
+/* Calls a node of those that may run: the first that was enqueued, or the last. */
+static void run_graph(cudaGraphExec_t graph, bool from_behind)
+{
+    size_t                           n = graph->nodes.size();
+    std::vector<size_t>              waits(n);
+    std::vector<std::vector<size_t>> then(n);
+    std::set<size_t>                 ready;
+
+    for (size_t i = 0; i < n; i++) {
+        waits[i] = graph->nodes[i].after.size();
+        for (size_t before : graph->nodes[i].after) then[before].push_back(i);
+        if (waits[i] == 0) ready.insert(i);
+    }
+    while (!ready.empty()) {
+        size_t i = from_behind ? *ready.rbegin() : *ready.begin();
+
+        ready.erase(i);
+        graph->nodes[i].work();
+        for (size_t next : then[i]) {
+            if (--waits[next] == 0) ready.insert(next);
+        }
+    }
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
 {
-    for (const auto &work : graph->work) work();
+    run_graph(graph, graph->launches++ % 2 != 0);
     return cudaSuccess;
 }
 
@@ -335,22 +539,16 @@ cudaError_t cudaHostGetDevicePointer(void **out, void *p, unsigned)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t)
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
-    return cuda_on_cpu_enqueue([=]() { memset(to, value, bytes); });
+    return cuda_on_cpu_launch(stream, [=]() { memset(to, value, bytes); });
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
-    return cuda_on_cpu_enqueue([=]() {
+    return cuda_on_cpu_launch(stream, [=]() {
         if (bytes > 0) memmove(to, from, bytes);
     });
-}
-
-cudaError_t cudaGetDeviceCount(int *n)
-{
-    *n = 1;
-    return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -452,7 +650,18 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsig
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaSuccess ? "no error" : error == cudaErrorMemoryAllocation ? "out of memory" : "unknown error";
+    switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureUnjoined: return "capturing stream has unjoined work";
+    default: return "unknown error";
+    }
 }
 
 #define NOTHING_TO_DO(call)                                                                                            \
@@ -461,28 +670,9 @@ const char *cudaGetErrorString(cudaError_t error)
         return cudaSuccess;                                                                                            \
     }
 NOTHING_TO_DO(cudaGetLastError(void))
-NOTHING_TO_DO(cudaSetDevice(int))
-NOTHING_TO_DO(cudaStreamDestroy(cudaStream_t))
-NOTHING_TO_DO(cudaStreamSynchronize(cudaStream_t))
-NOTHING_TO_DO(cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned))
-NOTHING_TO_DO(cudaEventDestroy(cudaEvent_t))
-NOTHING_TO_DO(cudaEventRecord(cudaEvent_t, cudaStream_t))
 NOTHING_TO_DO(cudaEventSynchronize(cudaEvent_t))
 NOTHING_TO_DO(cudaEventQuery(cudaEvent_t))
-NOTHING_TO_DO(cudaDeviceSynchronize(void))
 NOTHING_TO_DO(cudaGraphUpload(cudaGraphExec_t, cudaStream_t))
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
-{
-    *out = (cudaStream_t)&capture; /* anything but NULL */
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
-{
-    *out = (cudaEvent_t)&capture;
-    return cudaSuccess;
-}
 
 /* --- cuBLASLt ----------------------------------------------------------------------------------------------------- */
 

@@ -135,10 +135,17 @@ static inline void __threadfence_system(void) {}
 /* --- the runtime's functions -------------------------------------------------------------------------------------- */
 
 typedef enum cudaError {
-    cudaSuccess               = 0,
-    cudaErrorMemoryAllocation = 2,
-    cudaErrorNotReady         = 600,
-    cudaErrorUnknown          = 999
+    cudaSuccess                       = 0,
+    cudaErrorInvalidValue             = 1,
+    cudaErrorMemoryAllocation         = 2,
+    cudaErrorInvalidConfiguration     = 9,
+    cudaErrorInvalidDevice            = 101,
+    cudaErrorInvalidResourceHandle    = 400,
+    cudaErrorNotReady                 = 600,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureUnjoined    = 904,
+    cudaErrorUnknown                  = 999
 } cudaError_t;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum {
@@ -180,7 +187,8 @@ typedef struct cudaDeviceProp {
     int  major, minor;
 } cudaDeviceProp;
 
-cudaError_t cuda_on_cpu_enqueue(const std::function<void()> &work);
+cudaError_t cuda_on_cpu_launch(cudaStream_t stream, const std::function<void()> &work);
+cudaError_t cuda_on_cpu_check(const cudaLaunchConfig_t *config, const void *kernel); /* whether CUDA would launch it */
 void  cuda_on_cpu_run(dim3 grid, dim3 block, size_t room_bytes, unsigned cluster, const std::function<void()> &thread);
 char *cuda_on_cpu_room(void); /* shared memory of the block, as large as the launch said */
 const void *cuda_on_cpu_of_rank(const void *p, unsigned rank); /* where p is in the room of another of the cluster */
@@ -188,21 +196,21 @@ const void *cuda_on_cpu_of_rank(const void *p, unsigned rank); /* where p is in 
 template <typename... P, typename... A>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A... args)
 {
+    cudaError_t           error = cuda_on_cpu_check(config, (const void *)kernel);
     std::tuple<P...>      kept(args...);
     std::function<void()> thread = [kernel, kept]() { std::apply(kernel, kept); };
     dim3                  grid = config->gridDim, block = config->blockDim;
     size_t                room    = config->dynamicSmemBytes;
     unsigned              cluster = config->numAttrs > 0 ? config->attrs[0].val.clusterDim.z : 1;
 
-    return cuda_on_cpu_enqueue(
-        [grid, block, room, cluster, thread]() { cuda_on_cpu_run(grid, block, room, cluster, thread); });
+    if (error != cudaSuccess) return error;
+    return cuda_on_cpu_launch(config->stream, [grid, block, room, cluster, thread]() {
+        cuda_on_cpu_run(grid, block, room, cluster, thread);
+    });
 }
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-template <typename K> static inline cudaError_t cudaFuncSetAttribute(K, cudaFuncAttribute, int)
-{
-    return cudaSuccess;
-}
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value);
 
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError(void);
@@ -211,6 +219,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsig
                                              cudaDriverEntryPointQueryResult *result);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device);
+cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaMalloc(void **out, size_t bytes);
