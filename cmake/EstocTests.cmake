@@ -112,8 +112,8 @@ foreach(source IN LISTS est_test_sources)
     endif()
 
     est_program(${test} FOLDER tests SOURCES "tests/${source}" LINK estoc_test_support estoc_test_flags)
-    if(source MATCHES "^(models/gpu|device/gpu_memory)\\.c$")
-        continue() # they need a GPU: cuda_gpu and cuda_gpu_memory below run them on the stand-in
+    if(source MATCHES "^(models/gpu|device/gpu_memory|device/gpu_queues)\\.c$")
+        continue() # they need a GPU: cuda_gpu, cuda_gpu_memory and cuda_gpu_queues below run them on the stand-in
     endif()
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
@@ -178,7 +178,7 @@ endforeach()
 
 # The op harness once more, on the GPU kernels, compiled for the CPU (EstocCuda.cmake).
 if(TARGET estoc_cuda_on_cpu)
-    foreach(test runtime_many_tables models_gpu device_gpu_memory)
+    foreach(test runtime_many_tables models_gpu device_gpu_memory device_gpu_queues)
         string(REGEX REPLACE "^[a-z]+_(.*)$" "cuda_\\1" name ${test}) # once: ^ alone matches again behind each match
         string(REGEX REPLACE "_.*" "" folder ${test})
         add_dependencies(test_${test} estoc_cuda_on_cpu)
@@ -186,6 +186,11 @@ if(TARGET estoc_cuda_on_cpu)
         set_tests_properties(${name} PROPERTIES LABELS "unit;${folder}" TIMEOUT ${est_test_seconds}
             ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
     endforeach()
+    add_dependencies(test_strategy_equivalence estoc_cuda_on_cpu)
+    add_test(NAME cuda_two_gpus COMMAND test_strategy_equivalence test_devices)
+    set_tests_properties(cuda_two_gpus PROPERTIES LABELS "unit;strategy" TIMEOUT ${est_test_seconds}
+        ENVIRONMENT "${est_test_environment};ESTOC_CUDA_PLUGIN=$<TARGET_FILE:estoc_cuda_on_cpu>")
+    set_property(TEST cuda_two_gpus cuda_gpu_queues APPEND PROPERTY ENVIRONMENT "CUDA_VISIBLE_DEVICES=0,1")
     add_dependencies(test_collective_device_sum estoc_cuda_on_cpu estoc_nccl_on_cpu)
     add_test(NAME cuda_nccl COMMAND test_collective_device_sum)
     set_tests_properties(cuda_nccl PROPERTIES LABELS "unit;collective" TIMEOUT ${est_test_seconds}

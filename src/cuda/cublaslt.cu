@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <mutex>
+
 #include "cuda/gemm.cuh"
 
 #define FUNCTIONS(X)                                                                                                   \
@@ -33,7 +35,7 @@
 FUNCTIONS(DECLARE)
 #undef DECLARE
 
-static cublasLtHandle_t handle; /* NULL: no library */
+static cublasLtHandle_t handles[EST_GPUS_MAX]; /* NULL: no library, or no queue there yet */
 
 static void *open_library(void)
 {
@@ -47,25 +49,38 @@ static void *open_library(void)
     return dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
 }
 
-static cublasLtHandle_t open_once(void)
+static bool find_functions(void)
 {
-    void            *library = open_library();
-    cublasLtHandle_t opened  = NULL;
+    void *library = open_library();
 
-    if (library == NULL) return NULL;
+    if (library == NULL) return false;
 #define FIND(name)                                                                                                     \
     lt_##name = (decltype(lt_##name))dlsym(library, #name);                                                            \
-    if (lt_##name == NULL) return NULL;
+    if (lt_##name == NULL) return false;
     FUNCTIONS(FIND)
 #undef FIND
-    return lt_cublasLtCreate(&opened) == CUBLAS_STATUS_SUCCESS ? opened : NULL;
+    return true;
 }
 
+/* A handle is of the GPU that the thread has chosen. */
 void est_cublaslt_open(void)
 {
-    static cublasLtHandle_t opened = open_once(); /* C++ makes this safe among threads */
+    static std::mutex lock;                     /* guards handles while one is made */
+    static bool       found = find_functions(); /* C++ makes this safe among threads */
+    int               gpu   = 0;
 
-    handle = opened;
+    if (!found || cudaGetDevice(&gpu) != cudaSuccess || gpu >= EST_GPUS_MAX) return;
+
+    std::lock_guard<std::mutex> guard(lock);
+
+    if (handles[gpu] == NULL && lt_cublasLtCreate(&handles[gpu]) != CUBLAS_STATUS_SUCCESS) handles[gpu] = NULL;
+}
+
+static cublasLtHandle_t own_handle(void)
+{
+    int gpu = 0;
+
+    return cudaGetDevice(&gpu) == cudaSuccess && gpu < EST_GPUS_MAX ? handles[gpu] : NULL;
 }
 
 bool est_cublaslt_tf32(void)
@@ -139,7 +154,7 @@ static bool describe(const est_product *p, lt_product *lt)
     return bad == 0;
 }
 
-static bool choose(const est_product *p, const lt_product *lt, cublasLtMatmulAlgo_t *algo)
+static bool choose(cublasLtHandle_t handle, const est_product *p, const lt_product *lt, cublasLtMatmulAlgo_t *algo)
 {
     size_t                          bytes = EST_GEMM_WORKSPACE;
     uint32_t                        a = alignment_of(p->b, p->step_b), b = alignment_of(p->a, p->step_a);
@@ -173,10 +188,11 @@ static void forget(lt_product *lt)
 
 bool est_cublaslt_launch(const est_call *c, const est_product *p, int *error)
 {
-    lt_product           lt  = {};
+    cublasLtHandle_t     handle = own_handle();
+    lt_product           lt     = {};
     float                one = 1, zero = 0;
     cublasLtMatmulAlgo_t algo;
-    bool                 taken = handle != NULL && describe(p, &lt) && choose(p, &lt, &algo);
+    bool                 taken = handle != NULL && describe(p, &lt) && choose(handle, p, &lt, &algo);
 
     if (taken) {
         cublasStatus_t status = lt_cublasLtMatmul(handle, lt.desc, &one, p->b, lt.b, p->a, lt.a, &zero, p->y, lt.y,

@@ -72,7 +72,7 @@ int est_product_launch_masked_sums(const est_call *c, const est_product *p, floa
 /* est_product_launch as p->choice and p->turn say, which it looks up otherwise (cuda/gemm_choices.def). */
 int est_product_launch_as(const est_call *c, const est_product *p);
 
-/* Opens the library, once; no recording may be under way. */
+/* Opens the library, once, for the GPU that the thread has chosen; no recording may be under way. */
 void est_cublaslt_open(void);
 
 /* Whether float32 is multiplied as TF32 where a session does not say otherwise (ESTOC_NO_TF32). */

@@ -35,7 +35,8 @@
 #define EST_DYNAMIC_SHARED(name) alignas(16) static unsigned char name[227 << 10]
 #endif
 
-#define EST_BLOCK 256 /* threads, where nothing asks for another number */
+#define EST_BLOCK    256 /* threads, where nothing asks for another number */
+#define EST_GPUS_MAX 16  /* of a process */
 
 #define EST_BATCH_MAX      64                                   /* calls of a batch (cuda/batch.cuh) */
 #define EST_BATCH_COUNTERS 256                                  /* of each */
@@ -86,6 +87,24 @@ int est_launch(const est_call *c, void (*kernel)(P...), dim3 grid, int block, A.
 static inline unsigned est_blocks(int64_t n, int64_t size = EST_BLOCK)
 {
     return (unsigned)((n + size - 1) / size);
+}
+
+/* A grid of two dimensions as one of CUDA's along x: along y and z those have at most 65535 blocks. */
+static inline dim3 est_grid(unsigned across, unsigned down, unsigned deep = 1)
+{
+    return dim3(across * down, 1, deep);
+}
+
+typedef struct est_grid_place {
+    unsigned across, down;
+} est_grid_place;
+
+/* Of this block in such a grid. */
+static inline __device__ est_grid_place est_find_block(unsigned across)
+{
+    unsigned down = blockIdx.x / across;
+
+    return est_grid_place{ blockIdx.x - down * across, down };
 }
 
 /* This thread's place in a grid of one dimension. */

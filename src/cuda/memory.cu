@@ -12,9 +12,10 @@
 #include <map>
 #include <mutex>
 
+#include "cuda/launch.cuh"
+
 #define LARGE     ((size_t)1 << 20) /* bytes, of the smallest block that lies here */
 #define ALIGNMENT ((size_t)512)
-#define GPUS_MAX  16
 
 /* The driver's functions, which are asked for at run time: the plug-in is linked with the runtime alone. */
 #define FUNCTIONS(X)                                                                                                   \
@@ -58,7 +59,7 @@ typedef struct space {
     std::map<size_t, int32_t> ends;   /* pages at the ends of blocks -> how many blocks touch them */
 } space;
 
-static space spaces[GPUS_MAX];
+static space spaces[EST_GPUS_MAX];
 
 static void open_space(space *s, int gpu)
 {

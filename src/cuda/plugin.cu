@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
 
 #include "cuda/gemm.cuh"
@@ -21,7 +22,6 @@
 #include "cuda/sends.cuh"
 #include "device/plugin.h"
 
-#define GPUS_MAX  16
 #define MARKS_MAX 64 /* that are not done yet */
 #define LANES_MAX 12
 
@@ -64,7 +64,7 @@ static est_status check(int error, const char *what)
 /* What was allocated, by address, for the limit of each GPU. */
 static std::mutex                         memory_lock; /* guards what follows */
 static std::unordered_map<void *, size_t> blocks;
-static size_t                             taken[GPUS_MAX], limits[GPUS_MAX]; /* limit 0: none */
+static size_t                             taken[EST_GPUS_MAX], limits[EST_GPUS_MAX]; /* limit 0: none */
 
 /* Whether so many bytes more may be taken; if so they are. */
 static bool take(int gpu, size_t bytes)
@@ -116,9 +116,16 @@ static void forget_block(const est_device *device, void *p)
     blocks.erase(p);
 }
 
+/* Of each GPU: held, shared with others, by who records. To wait for a whole GPU is no operation that a recording of
+ * another thread survives, and fails. */
+static std::shared_mutex recording_locks[EST_GPUS_MAX];
+
 static void gpu_free(const est_device *device, void *p)
 {
     if (p == NULL || cudaSetDevice(device->number) != cudaSuccess) return;
+
+    std::lock_guard<std::shared_mutex> guard(recording_locks[device->number]);
+
     (void)cudaDeviceSynchronize();
     forget_block(device, p); /* before its address may be another's */
     est_cuda_free(device->number, p);
@@ -374,9 +381,23 @@ static est_status enqueued(est_queue *q, int error, const char *what)
     return status;
 }
 
+/* Kernels are launched, and events made, for the GPU that the thread has chosen last. Between `begin` and `end` it is the
+ * queue's. */
+static int choose_gpu(const est_queue *q)
+{
+    return q->recording != NULL || q->is_single ? 0 : (int)cudaSetDevice(q->device->number);
+}
+
+static int send_pending(est_queue *q)
+{
+    int error = choose_gpu(q);
+
+    return error == 0 ? est_sends_flush(q->sends) : error;
+}
+
 static est_status flush_sends(est_queue *q)
 {
-    return enqueued(q, est_sends_flush(q->sends), "copy to its memory");
+    return enqueued(q, send_pending(q), "copy to its memory");
 }
 
 static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est_call *call)
@@ -408,7 +429,7 @@ static est_status queue_launch(est_queue *q, const est_kernel *kernel, const est
 
 static est_status queue_copy(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    int error = q->recording == NULL ? est_sends_flush(q->sends) : 0;
+    int error = q->recording == NULL ? send_pending(q) : 0;
 
     if (error == 0) error = est_batch_flush();
     if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, q->now);
@@ -417,12 +438,15 @@ static est_status queue_copy(est_queue *q, void *to, const void *from, size_t by
 
 static est_status queue_send(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    return enqueued(q, est_sends_add(q->sends, to, from, bytes), "copy to its memory");
+    int error = choose_gpu(q);
+
+    if (error == 0) error = est_sends_add(q->sends, to, from, bytes);
+    return enqueued(q, error, "copy to its memory");
 }
 
 static est_status queue_fetch(est_queue *q, void *to, const void *from, size_t bytes)
 {
-    int error = est_sends_flush(q->sends);
+    int error = send_pending(q);
 
     if (error == 0) error = est_batch_flush();
     if (error == 0) error = (int)cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, q->now);
@@ -482,7 +506,6 @@ static est_status queue_begin(est_queue *q, bool once)
 {
     est_status status;
 
-    (void)cudaSetDevice(q->device->number);
     EST_TRY(flush_sends(q));
     if (once) {
         q->single    = est_recording{};
@@ -494,8 +517,10 @@ static est_status queue_begin(est_queue *q, bool once)
     if (q->recording == NULL) return FAIL(EST_RESOURCE_EXHAUSTED, "no memory for a recording");
     q->recording->queue = q;
     q->status           = EST_OK;
-    status              = check((int)cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "record");
+    recording_locks[q->device->number].lock_shared();
+    status = check((int)cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal), "record");
     if (status == EST_OK) return EST_OK;
+    recording_locks[q->device->number].unlock_shared();
     free(q->recording);
     q->recording = NULL;
     return status;
@@ -534,6 +559,7 @@ static est_status end_recording(est_queue *q, est_recording **out)
     q->now       = q->stream;
     q->n_lanes   = 0;
     error        = (int)cudaStreamEndCapture(q->stream, &graph);
+    recording_locks[q->device->number].unlock_shared();
     if (status == EST_OK) status = check(error, "record");
     if (status == EST_OK) status = make_graph(q, graph, &r->graph);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
@@ -704,9 +730,9 @@ static const est_device_runs gpu_runs = {
 
 /* --- the devices -------------------------------------------------------------------------------------------------- */
 
-static est_device        gpus[GPUS_MAX];
-static const est_device *gpu_list[GPUS_MAX];
-static char              descriptions[GPUS_MAX][320];
+static est_device        gpus[EST_GPUS_MAX];
+static const est_device *gpu_list[EST_GPUS_MAX];
+static char              descriptions[EST_GPUS_MAX][320];
 static char              missing[400];
 static est_plugin        plugin;
 
@@ -732,7 +758,7 @@ static void find_gpus(void)
                                 : cudaGetErrorString((cudaError_t)error));
         (void)cudaGetLastError();
     }
-    for (int i = 0; i < n && error == 0 && plugin.n_devices < GPUS_MAX; i++) {
+    for (int i = 0; i < n && error == 0 && plugin.n_devices < EST_GPUS_MAX; i++) {
         est_device    *gpu   = &gpus[plugin.n_devices];
         cudaDeviceProp found = {};
 
