@@ -477,6 +477,27 @@ static bool stays(const est_device_choice *c, const est_partition_step *step, co
     return !def->op->shrinks || for_users(step->graph, def, is_there, &(user_place){ c, step, at });
 }
 
+/* What the host does for any device, so that it is no reason to refuse a device: it draws random numbers, it makes
+ * integers (D3), as TensorFlow keeps int32 of operations on a GPU in memory of the host, and it knows which variables
+ * have values. */
+static bool is_work_of_host(const est_graph *graph, const est_node_def *def)
+{
+    bool handles = def->n_in > 0;
+
+    if (def->op->takes_table) return false;
+    for (int32_t i = 0; i < def->n_in; i++) {
+        const est_node_def *maker = est_graph_node(graph, def->in[i].node);
+
+        if (maker->dtype[def->in[i].output] == EST_STRING) return false;
+        handles = handles && is_handle(maker);
+    }
+    if (def->op->random || handles) return true;
+    for (int32_t o = 0; o < def->n_out; o++) {
+        if (!is_integer(def->dtype[o])) return false;
+    }
+    return true;
+}
+
 static est_status place_node(const est_device_choice *c, const est_partition_step *step, const est_node_def *def,
                              int32_t *task)
 {
@@ -499,7 +520,7 @@ static est_status place_node(const est_device_choice *c, const est_partition_ste
     if (at == EST_HERE) return EST_OK;
     if (can_run(step->graph, def, c->devices[at]) && stays(c, step, def, at)) {
         *out = at;
-    } else if (c->no_soft_placement && is_pinned(def)) {
+    } else if (c->no_soft_placement && is_pinned(def) && !is_work_of_host(step->graph, def)) {
         return refuse(def, "which cannot run it");
     }
     return EST_OK;

@@ -11,8 +11,10 @@
  *       operations that touch it; those of one operation are on the same device. It stays where it is made, but that it
  *       moves to the host when the graph has grown by what the device cannot run and no plan uses it yet.
  *   D2  An operation on a variable runs where the variable is. Any other runs on the device it is pinned to, or on the
- *       first of the session, if that has a kernel for its types; else on the host (soft placement). Cheap ones between
- *       operations of the host, which are not pinned, run on the host too: going to a device and back costs more.
+ *       first of the session, if that has a kernel for its types; else on the host (soft placement). Without soft
+ *       placement that is refused, but for what the host does for any device: random numbers, integers (D3), and
+ *       whether a variable has a value. Cheap ones between operations of the host, which are not pinned, run on the
+ *       host too: going to a device and back costs more.
  *   D3  The host runs what makes integers, which may be a shape, and what knows sizes only when it runs: so all shapes
  *       on a device are known before a step. Integers that are compared or cast to floats, and nothing else, are no
  *       shapes; those that follow from shapes, as Shape, are known where they are used. Sparse gradients, which shrink

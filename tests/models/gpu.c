@@ -74,17 +74,21 @@ static est_node sentences(small_net *net)
     return x;
 }
 
-static small_net make_net(est_node (*layers)(small_net *), est_optimizer optimizer, const char *device)
+/* pinned: all of the graph is, and the session refuses what cannot run there. */
+static small_net make_net(est_node (*layers)(small_net *), est_optimizer optimizer, const char *device, bool pinned)
 {
     small_net net = { 0 };
     est_node  train;
 
     assert_ok(est_graph_create(5, &net.graph));
+    if (pinned) est_graph_device(net.graph, device);
     net.loss = est_mean(est_square(est_dense(est_flatten(layers(&net)), 1, NULL)));
     train    = est_minimize(optimizer, net.loss, NULL);
     assert_ok(est_graph_status(net.graph));
-    assert_ok(est_session_create(net.graph, EST_SESSION(.devices = EST_STRINGS(device), .log_device_placement = true),
-                                 &net.session));
+    assert_ok(est_session_create(
+        net.graph,
+        EST_SESSION(.devices = EST_STRINGS(device), .no_soft_placement = pinned, .log_device_placement = true),
+        &net.session));
     assert_ok(est_session_init(net.session));
     log_clear();
     assert_ok(est_session_prepare(net.session, EST_NODES(net.feed), EST_NODES(net.loss), EST_NODES(train), &net.step));
@@ -138,14 +142,14 @@ static est_node mixed_images(small_net *net)
 
 /* Trains on the CPU and on the GPU, with sizes that come again, which are recorded, and if there are more than 7 steps
  * with such that do not. Of the step one phase is on the GPU, and all operations but those of `on_host`. */
-static void compare(est_node (*layers)(small_net *), est_optimizer optimizer, int steps, double tolerance,
-                    const char *on_host)
+static void compare_with(bool pinned, est_node (*layers)(small_net *), est_optimizer optimizer, int steps,
+                         double tolerance, const char *on_host)
 {
     small_net here, there;
 
     log_keep(EST_LOG_INFO);
-    here  = make_net(layers, optimizer, "/cpu:0");
-    there = make_net(layers, optimizer, "/gpu:0");
+    here  = make_net(layers, optimizer, "/cpu:0", false);
+    there = make_net(layers, optimizer, "/gpu:0", pinned);
     log_release();
     if (log_count(EST_LOG_INFO, "GPU:0: phase") != 1 || strcmp(host_ops(0), on_host) != 0) {
         fail_msg("%d phases; on the host: %s", log_count(EST_LOG_INFO, "GPU:0: phase"), host_ops(0));
@@ -163,6 +167,12 @@ static void compare(est_node (*layers)(small_net *), est_optimizer optimizer, in
     free_net(&there);
 }
 
+static void compare(est_node (*layers)(small_net *), est_optimizer optimizer, int steps, double tolerance,
+                    const char *on_host)
+{
+    compare_with(false, layers, optimizer, steps, tolerance, on_host);
+}
+
 TEST(image_layers)
 {
     compare(images, est_sgd(0.01), 8, 2e-6, "Placeholder Const VarHandleOp AssignAddVariableOp NoOp ");
@@ -171,6 +181,14 @@ TEST(image_layers)
 TEST(sentence_layers)
 {
     compare(sentences, est_sgd(0.01), 3, 2e-6, "Placeholder Const Reshape VarHandleOp AssignAddVariableOp NoOp ");
+}
+
+/* Without soft placement the host still draws initial values and makes integers. */
+TEST(pinned_layers)
+{
+    compare_with(true, images, est_sgd(0.01), 2, 2e-6, "Placeholder Const VarHandleOp AssignAddVariableOp NoOp ");
+    compare_with(true, sentences, est_sgd(0.01), 2, 2e-6,
+                 "Placeholder Const Reshape VarHandleOp AssignAddVariableOp NoOp ");
 }
 
 /* A sum in another order may round the other way: an activation then differs by 2^-8 of itself. */

@@ -228,14 +228,17 @@ TEST(hard_placement)
 {
     est_graph   *g;
     est_session *s;
-    est_node     x, text;
-    est_tensor  *out;
+    est_node     x, text, whole, drawn;
+    est_tensor  *out, *both[2];
 
     assert_ok(est_graph_create(1, &g));
     x = est_const_f32(g, EST_SHAPE(2), (const float[]){ 1, 2 });
     est_graph_device(g, "/device:GPU:0");
-    text = est_named(est_as_string(x), "text");
-    x    = est_named(est_neg(x), "far");
+    text  = est_named(est_as_string(x), "text");
+    whole = est_cast(est_add(x, x), EST_I64);
+    drawn = est_read_variable(
+        est_weight(g, "w", EST_SHAPE(2), EST_WEIGHT(.initializer = est_init_random_uniform(1, 2, 5))));
+    x = est_named(est_neg(x), "far");
     est_graph_device(g, "/device:GPU:7");
     x = est_named(est_neg(x), "nowhere");
     assert_ok(est_session_create(g, NULL, &s)); /* soft: the CPU does what others cannot */
@@ -243,6 +246,12 @@ TEST(hard_placement)
     est_tensor_free(out);
     est_session_free(s);
     assert_ok(est_session_create(g, EST_SESSION(.no_soft_placement = true, .no_passes = true), &s));
+    assert_ok(est_session_init(s)); /* the host draws and makes integers for all devices */
+    assert_ok(est_session_run(s, EST_NO_FEEDS, EST_NODES(whole, drawn), EST_NO_NODES, both));
+    assert_true(((const int64_t *)est_tensor_data(both[0]))[1] == 4 &&
+                ((const float *)est_tensor_data(both[1]))[0] >= 1);
+    est_tensor_free(both[0]);
+    est_tensor_free(both[1]);
     assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NODES(x), EST_NO_NODES, &out), EST_INVALID_ARGUMENT);
     assert_non_null(strstr(est_error_message(), "Cannot assign a device for operation nowhere"));
     assert_int_equal(est_session_run(s, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(text), NULL), EST_INVALID_ARGUMENT);
