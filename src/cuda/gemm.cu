@@ -46,10 +46,11 @@ template <typename T, typename F> static __device__ T finish(const operands<T, F
 
 template <typename T, typename F> static __global__ void product_tile(operands<T, F> p)
 {
-    __shared__ T tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
-    int64_t      first_row = (int64_t)blockIdx.y * TILE, first_col = (int64_t)blockIdx.x * TILE;
-    int          row = (int)threadIdx.x / 16, col = (int)threadIdx.x % 16;
-    T            sum[EACH][EACH] = {};
+    __shared__ T   tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
+    est_grid_place at        = est_find_block((unsigned)((p.n + TILE - 1) / TILE));
+    int64_t        first_row = (int64_t)at.down * TILE, first_col = (int64_t)at.across * TILE;
+    int            row = (int)threadIdx.x / 16, col = (int)threadIdx.x % 16;
+    T              sum[EACH][EACH] = {};
 
     for (int64_t depth = 0; depth < p.k; depth += DEPTH) {
         for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += (int)blockDim.x) {
@@ -71,10 +72,9 @@ template <typename T, typename F> static __global__ void product_tile(operands<T
     }
     for (int i = 0; i < EACH; i++) {
         for (int j = 0; j < EACH; j++) {
-            int64_t r = first_row + row + 16 * i, at = r * p.n + first_col + col + 16 * j;
+            int64_t r = first_row + row + 16 * i, c = first_col + col + 16 * j;
 
-            if (r >= p.m || first_col + col + 16 * j >= p.n) continue;
-            p.y[at] = finish(p, sum[i][j], at, first_col + col + 16 * j);
+            if (r < p.m && c < p.n) p.y[r * p.n + c] = finish(p, sum[i][j], r * p.n + c, c);
         }
     }
 }
@@ -99,7 +99,7 @@ template <typename T, typename F = T> static operands<T, F> operands_of(const es
 
 template <typename T, typename F = T> static int launch_tile(const est_call *c, const est_product *p)
 {
-    return est_launch(c, product_tile<T, F>, dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK,
+    return est_launch(c, product_tile<T, F>, est_grid(est_blocks(p->n, TILE), est_blocks(p->m, TILE)), EST_BLOCK,
                       operands_of<T, F>(p));
 }
 

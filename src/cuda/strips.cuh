@@ -53,10 +53,11 @@ static inline est_strip_list est_strips_of(const est_view *whole, est_view *cons
 template <typename W, bool JOIN>
 static __global__ void est_copy_strips(const __grid_constant__ est_strip_list s, W *__restrict__ whole, int64_t rows)
 {
-    int64_t column = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, first = (int64_t)blockIdx.x * EST_STRIP_ROWS;
-    int64_t width = s.start[s.n], step;
-    int     low = 0, high = s.n;
-    W      *part;
+    est_grid_place at     = est_find_block((unsigned)((rows + EST_STRIP_ROWS - 1) / EST_STRIP_ROWS));
+    int64_t        column = (int64_t)at.down * blockDim.x + threadIdx.x, first = (int64_t)at.across * EST_STRIP_ROWS;
+    int64_t        width = s.start[s.n], step;
+    int            low = 0, high = s.n;
+    W             *part;
 
     if (column >= width) return;
     while (high - low > 1) { /* start[low] <= column < start[high] */
@@ -88,8 +89,8 @@ int est_strips_launch_as(const est_call *c, const est_strip_list &s, const est_v
 {
     int64_t width = s.start[s.n], rows = width > 0 ? whole->count / width : 0;
 
-    return est_launch(c, est_copy_strips<W, JOIN>, dim3(est_blocks(rows, EST_STRIP_ROWS), est_blocks(width, 128)), 128,
-                      s, est_data<W>(whole), rows);
+    return est_launch(c, est_copy_strips<W, JOIN>, est_grid(est_blocks(rows, EST_STRIP_ROWS), est_blocks(width, 128)),
+                      128, s, est_data<W>(whole), rows);
 }
 
 template <bool JOIN> int est_strips_launch(const est_call *c, const est_strip_list &s, const est_view *whole)

@@ -24,10 +24,11 @@ template <typename T> struct batch_operands {
 
 template <typename T> static __device__ void multiply_tile(const batch_operands<T> &p, const T *a, const T *b, T *y)
 {
-    __shared__ T tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
-    int64_t      first_row = (int64_t)blockIdx.y * TILE, first_col = (int64_t)blockIdx.x * TILE;
-    int          row = (int)threadIdx.x / 16, col = (int)threadIdx.x % 16;
-    T            sum[EACH][EACH] = {};
+    __shared__ T   tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
+    est_grid_place at        = est_find_block((unsigned)((p.n + TILE - 1) / TILE));
+    int64_t        first_row = (int64_t)at.down * TILE, first_col = (int64_t)at.across * TILE;
+    int            row = (int)threadIdx.x / 16, col = (int)threadIdx.x % 16;
+    T              sum[EACH][EACH] = {};
 
     for (int64_t depth = 0; depth < p.k; depth += DEPTH) {
         for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += (int)blockDim.x) {
@@ -93,7 +94,7 @@ template <typename T> static int launch_tiles(const est_call *c, const est_produ
 
     return est_launch(
         c, batch_tile<T>,
-        dim3(est_blocks(p->n, TILE), est_blocks(p->m, TILE), (unsigned)(p->batch < GRID_MAX ? p->batch : GRID_MAX)),
+        est_grid(est_blocks(p->n, TILE), est_blocks(p->m, TILE), (unsigned)(p->batch < GRID_MAX ? p->batch : GRID_MAX)),
         EST_BLOCK, o);
 }
 

@@ -59,8 +59,9 @@ static sums sums_of(const est_call *c, const est_view *x)
 template <typename F> static __global__ void chunk_sums(sums s, F value)
 {
     __shared__ double part[2][LINES][COLUMNS];
+    est_grid_place    at     = est_find_block((unsigned)((s.channels + COLUMNS - 1) / COLUMNS));
     int               column = (int)threadIdx.x % COLUMNS, line = (int)threadIdx.x / COLUMNS;
-    int64_t           j = (int64_t)blockIdx.x * COLUMNS + column, begin = (int64_t)blockIdx.y * EST_COLUMN_CHUNK;
+    int64_t           j = (int64_t)at.across * COLUMNS + column, begin = (int64_t)at.down * EST_COLUMN_CHUNK;
     int64_t           end = begin + EST_COLUMN_CHUNK < s.rows ? begin + EST_COLUMN_CHUNK : s.rows;
     double            a = 0, b = 0;
 
@@ -73,8 +74,8 @@ template <typename F> static __global__ void chunk_sums(sums s, F value)
         a += part[0][k][column];
         b += part[1][k][column];
     }
-    s.parts[(2 * (int64_t)blockIdx.y) * s.channels + j]     = a;
-    s.parts[(2 * (int64_t)blockIdx.y + 1) * s.channels + j] = b;
+    s.parts[(2 * (int64_t)at.down) * s.channels + j]     = a;
+    s.parts[(2 * (int64_t)at.down + 1) * s.channels + j] = b;
 }
 
 /* A thread a channel: the sums of the chunks in order, then what is made of them. */
@@ -94,8 +95,8 @@ template <typename F> static __global__ void join_sums(sums s, int64_t chunks, F
 template <typename F, typename G> static int launch_sums(const est_call *c, const sums &s, F value, G finish)
 {
     int64_t chunks = est_blocks(s.rows, EST_COLUMN_CHUNK);
-    int     error  = est_launch(c, chunk_sums<F>, dim3(est_blocks(s.channels, COLUMNS), (unsigned)chunks), EST_BLOCK, s,
-                                value);
+    int error = est_launch(c, chunk_sums<F>, est_grid(est_blocks(s.channels, COLUMNS), (unsigned)chunks), EST_BLOCK, s,
+                           value);
 
     if (error != 0) return error;
     return est_launch(c, join_sums<G>, dim3(est_blocks(s.channels)), EST_BLOCK, s, chunks, finish);

@@ -198,6 +198,37 @@ TEST(mixed_layers)
     compare(mixed_images, est_sgd(0.01), 3, 1e-4, "Placeholder Const VarHandleOp AssignAddVariableOp NoOp ");
 }
 
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
+
+#define HALF 4200000
+
+/* Two tensors one after the other: a copy with more columns than a grid has blocks along its second axis. */
+TEST(long_tensors)
+{
+    est_graph   *graph;
+    est_session *session;
+    est_node     part[2], whole;
+    est_tensor  *fed[2], *out;
+
+    assert_ok(est_graph_create(1, &graph));
+    for (int i = 0; i < 2; i++) {
+        part[i] = est_placeholder(graph, i == 0 ? "a" : "b", EST_BOOL, EST_SHAPE(-1));
+        assert_ok(est_tensor_create(EST_BOOL, EST_SHAPE(HALF), &fed[i]));
+        for (int k = 0; k < HALF; k++) ((bool *)est_tensor_mutable_data(fed[i]))[k] = k % (3 + i) == 0;
+    }
+    whole = est_concat(EST_NODES(part[0], part[1]), 0);
+    assert_ok(est_session_create(graph, EST_SESSION(.devices = EST_STRINGS("/gpu:0")), &session));
+    assert_ok(est_session_run(session, EST_FEEDS({ part[0], fed[0] }, { part[1], fed[1] }), EST_NODES(whole),
+                              EST_NO_NODES, &out));
+    for (int i = 0; i < 2; i++) {
+        assert_memory_equal((const bool *)est_tensor_data(out) + i * HALF, est_tensor_data(fed[i]), HALF);
+        est_tensor_free(fed[i]);
+    }
+    est_tensor_free(out);
+    est_session_free(session);
+    est_graph_free(graph);
+}
+
 /* --- the canned wide & deep model --------------------------------------------------------------------------------- */
 
 #define PEOPLE 24
