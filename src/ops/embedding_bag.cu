@@ -52,6 +52,16 @@ static __device__ void open_row(const bag<T> &b, int64_t r, bool reports, int64_
     *end   = good ? to : from;
 }
 
+/* Where there are no rows no thread would look at the splits, which are one number. */
+template <typename T> static __global__ void check_no_rows(bag<T> b)
+{
+    if (b.splits[0] != 0) {
+        est_report(b.reporter, EST_BAG_BAD_START, b.splits[0], 0);
+    } else if (b.n != 0) {
+        est_report(b.reporter, EST_BAG_BAD_END, 0, 0);
+    }
+}
+
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
 template <typename T, int N> static __device__ void combine_row(const bag<T> &b, int64_t r, int lane, int lanes)
@@ -141,6 +151,7 @@ template <typename T> static int launch_bag(const est_call *c)
 {
     bag<T> b = bag_of<T>(c, 0, c->n_in > 3, c->param[EST_BAG_PARAM].i);
 
+    if (b.rows == 0) return est_launch(c, check_no_rows<T>, dim3(1), 1, b);
     set_out(&b, est_data<T>(&c->out[0]), b.cols);
     return est_batch_add(c, launch_combine<T>, b);
 }
@@ -213,7 +224,8 @@ template <typename T> static int launch_grad(const est_call *c, int64_t column, 
 {
     bag_grad<T> g = {};
 
-    g.b              = bag_of<T>(c, 1, c->n_in > 4, c->param[EST_BAG_PARAM].i);
+    g.b = bag_of<T>(c, 1, c->n_in > 4, c->param[EST_BAG_PARAM].i);
+    if (g.b.rows == 0) return est_launch(c, check_no_rows<T>, dim3(1), 1, g.b);
     g.runs.ids       = g.b.ids;
     g.runs.wide      = g.b.wide;
     g.runs.rows.n    = g.b.n;

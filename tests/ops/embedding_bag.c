@@ -309,6 +309,7 @@ int main(int argc, char **argv)
         { BAG(MEAN, 0), .in = { VAR(7, 3), LIST(EST_I32, 0, 1, 9), SPLITS(0, 1, 3) }, WRONG = "ids[2] = 9" },
         { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 2, 1, 3) }, WRONG = "row 1 goes from 2 to 1" },
         { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 2) }, WRONG = "end at 2, with 3" },
+        { BAG(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0) }, WRONG = "end at 0, with 3" },
         { BAG(MEAN, 0), .in = { VAR(7), IDS(3, 6), SPLITS(0, 3) }, WRONG = "rank 2" },
         { BAG(7, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 3) }, WRONG = "no est_combiner" },
         { WEIGHED(MEAN, 0), .in = { VAR(7, 3), IDS(3, 6), SPLITS(0, 3), WEIGHTS(2) }, WRONG = "a weight each" },
@@ -327,6 +328,7 @@ int main(int argc, char **argv)
         { BACK(SUM, 0), .in = { IN(MANY_ROWS, 1), VAR(90000, 1), IDS(n, 89999), MANY_SPLITS } },
         { BACK(MEAN, 0), .in = { IN(5, 3), VAR(7, 3), LIST(EST_I64, 0, 8), SPLITS(0, 1, 1, 1, 1, 2) },
           WRONG = "ids[1] = 8" },
+        { BACK(MEAN, 0), .in = { IN(0, 3), VAR(7, 3), IDS(3, 6), SPLITS(0) }, WRONG = "end at 0, with 3" },
         { BACK(MEAN, 0), .in = { IN(4, 3), VAR(7, 3), IDS(12, 6), ROWS }, WRONG = "dy is [4,3] instead of [5,3]" },
 
         { SLICE(MEAN, 0, 0, 2), .in = { IN(5, 9), VAR(7, 3), IDS(12, 6), ROWS } },
