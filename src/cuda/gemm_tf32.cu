@@ -7,8 +7,7 @@
  * A block makes BM x BN elements of y from a part of the sum. Factors go through registers, where 4 x 4 numbers are turned
  * if they have to be, to shared memory, where tensor cores read them (cuda/wgmma.cuh); what comes next is on its way
  * meanwhile. With several parts a second kernel adds them in order, so the bits are always the same. */
-#include "cuda/gemm.cuh"
-#include "cuda/loops.cuh"
+#include "cuda/gemm_parts.cuh"
 #include "cuda/wgmma.cuh"
 
 #define DEPTH  32 /* of the sum that is in shared memory at once; a stage */
@@ -17,18 +16,17 @@
 #define BLOCKS 128        /* that sums are cut for */
 #define LONG   2048       /* sums for which larger tiles pay */
 #define SMALL  (1 << 18)  /* gradients of kernels that this is for */
-#define JOINED 128        /* threads of a block that joins */
 
 struct alignas(16) four {
     float v[4];
 };
 
 struct tf32_product {
-    const float *a, *b, *with;
-    float       *y; /* parts: m x n for each */
-    int64_t      m, n, k;
-    int64_t      part; /* of k, of a block */
-    int          epilogue;
+    const float    *a, *b;
+    float          *y; /* parts: m x n for each */
+    int64_t         m, n, k;
+    int64_t         part; /* of k, of a block */
+    est_product_end end;
 };
 
 /* What a block reads of a factor for a stage: ROWS of the result (or columns) by DEPTH. ALONG_ROWS: neighbours in memory
@@ -115,14 +113,6 @@ template <int ROWS, int THREADS, bool ALONG_ROWS> struct tf32_factor {
     }
 };
 
-static __device__ void tf32_finish(const tf32_product &p, float *two, int64_t column)
-{
-    for (int e = 0; e < 2; e++) {
-        if (p.epilogue != EST_EPILOGUE_NONE) two[e] += p.with[column + e];
-        if (p.epilogue == EST_EPILOGUE_BIAS_RELU) two[e] = two[e] <= 0 ? 0 : two[e]; /* a NaN stays one */
-    }
-}
-
 /* GROUPS warpgroups, 64 rows each. */
 template <int GROUPS, int BN, bool TRANS_A, bool TRANS_B>
 static __global__ void __launch_bounds__(GROUPS *EST_WARPGROUP) multiply_tf32(tf32_product p)
@@ -163,30 +153,13 @@ static __global__ void __launch_bounds__(GROUPS *EST_WARPGROUP) multiply_tf32(tf
     est_products_wait<0>();
     EST_UNROLL(BN / 4)
     for (int i = 0; i < BN / 4; i++) { /* two neighbours of a row each */
-        int     warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-        int64_t r = row + 16 * warp + lane / 4 + i % 2 * 8, c = column + i / 2 * 8 + lane % 4 * 2;
+        int                warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        int64_t            r = row + 16 * warp + lane / 4 + i % 2 * 8, c = column + i / 2 * 8 + lane % 4 * 2;
+        est_pack<float, 2> two = { { sum[2 * i], sum[2 * i + 1] } };
 
         if (r >= p.m || c >= p.n) continue;
-        if (gridDim.z == 1) tf32_finish(p, sum + 2 * i, c);
-        *(est_pack<float, 2> *)(y + r * p.n + c) = est_pack<float, 2>{ { sum[2 * i], sum[2 * i + 1] } };
+        *(est_pack<float, 2> *)(y + r * p.n + c) = gridDim.z == 1 ? est_finish(p.end, two, r, c) : two;
     }
-}
-
-/* The parts of two elements a thread. */
-static __global__ void join_tf32(tf32_product p, const float *parts, int n)
-{
-    int64_t at = 2 * est_thread(), count = p.m * p.n;
-    float   sum[2] = {};
-
-    if (at >= count) return;
-    EST_UNROLL(16)
-    for (int z = 0; z < n; z++) {
-        est_pack<float, 2> v = *(const est_pack<float, 2> *)(parts + z * count + at);
-
-        for (int e = 0; e < 2; e++) sum[e] += v.v[e];
-    }
-    tf32_finish(p, sum, at % p.n);
-    *(est_pack<float, 2> *)(p.y + at) = est_pack<float, 2>{ { sum[0], sum[1] } };
 }
 
 /* --- which products, and how cut ---------------------------------------------------------------------------------- */
@@ -204,16 +177,14 @@ template <int GROUPS, int BN, bool TRANS_A, bool TRANS_B> static int launch_as(c
 
 template <int GROUPS, int BN> static int launch_tiles(const est_call *c, const est_product *product, int64_t parts)
 {
-    tf32_product whole = { (const float *)product->a,
-                           (const float *)product->b,
-                           (const float *)product->with,
-                           (float *)product->y,
-                           product->m,
-                           product->n,
-                           product->k,
-                           0,
-                           product->epilogue };
-    tf32_product p     = whole;
+    tf32_product p = { (const float *)product->a,
+                       (const float *)product->b,
+                       (float *)product->y,
+                       product->m,
+                       product->n,
+                       product->k,
+                       0,
+                       est_end_of(product) };
     int          error;
 
     p.part = ((p.k + parts - 1) / parts + DEPTH - 1) / DEPTH * DEPTH;
@@ -223,8 +194,7 @@ template <int GROUPS, int BN> static int launch_tiles(const est_call *c, const e
             : product->trans_b ? launch_as<GROUPS, BN, false, true>(c, p)
                                : launch_as<GROUPS, BN, false, false>(c, p);
     if (error != 0 || parts == 1) return error;
-    return est_launch(c, join_tf32, dim3(est_blocks(p.m * p.n, 2 * JOINED)), JOINED, whole, (const float *)p.y,
-                      (int)parts);
+    return est_join_launch<2>(c, product, p.y, (int)parts);
 }
 
 /* Factors are read 16 bytes at a time, results written 8. */

@@ -9,25 +9,23 @@
  * results a second kernel adds. So the bits are always the same.
  *
  * Numbers are multiplied by tensor cores in TF32, or with all their bits by threads. */
-#include "cuda/gemm.cuh"
-#include "cuda/loops.cuh"
+#include "cuda/gemm_parts.cuh"
 #include "cuda/tiles.cuh"
 
 #define SIDE    64 /* of a tile */
 #define DEPTH   32 /* of the sum that a stage holds */
 #define STAGES  6  /* with which two blocks fit a processor */
 #define THREADS 256
-#define JOINED  128 /* threads of a block that joins */
 
 typedef est_pack<float, 4> four;
 
 struct tile_product {
-    const float *a, *b, *with;
-    float       *y; /* of several clusters: m x n for each */
-    int64_t      m, n, k;
-    int64_t      part;   /* of k, of a block */
-    int          shared; /* blocks of a cluster */
-    int          epilogue;
+    const float    *a, *b;
+    float          *y; /* of several clusters: m x n for each */
+    int64_t         m, n, k;
+    int64_t         part;   /* of k, of a block */
+    int             shared; /* blocks of a cluster */
+    est_product_end end;
 };
 
 /* A factor in a stage: SIDE rows of the result (or columns) by DEPTH. ALONG: neighbours in memory are of neighbouring
@@ -232,25 +230,6 @@ template <typename A, typename B> struct full_sums {
 
 /* --- the kernel --------------------------------------------------------------------------------------------------- */
 
-/* What y has at row r from column c on. */
-static __device__ four tile_finish(const tile_product &p, four y, int64_t r, int64_t c)
-{
-    four with = {};
-
-    if (p.epilogue == EST_EPILOGUE_NONE) return y;
-    with = *(const four *)(p.with + (p.epilogue == EST_EPILOGUE_MASK ? r * p.n + c : c));
-    EST_UNROLL(4)
-    for (int e = 0; e < 4; e++) {
-        if (p.epilogue == EST_EPILOGUE_MASK) {
-            y.v[e] = with.v[e] > 0 ? y.v[e] : 0;
-        } else {
-            y.v[e] += with.v[e];
-            if (p.epilogue == EST_EPILOGUE_BIAS_RELU) y.v[e] = y.v[e] <= 0 ? 0 : y.v[e]; /* a NaN stays one */
-        }
-    }
-    return y;
-}
-
 static __device__ four add_fours(four a, four b)
 {
     EST_UNROLL(4)
@@ -282,7 +261,7 @@ static __device__ void tile_join(const tile_product &p, const float *tile, int s
         for (int i = 1; i < GROUPS * EST_CLUSTER_MAX; i++) {
             if (i < GROUPS * p.shared) part[0] = add_fours(part[0], part[i]);
         }
-        *(four *)(y + r * p.n + c) = last ? tile_finish(p, part[0], r, c) : part[0];
+        *(four *)(y + r * p.n + c) = last ? est_finish(p.end, part[0], r, c) : part[0];
     }
 }
 
@@ -336,18 +315,6 @@ static __global__ void __launch_bounds__(THREADS) multiply_tiles(tile_product p)
     if (p.shared > 1) est_meet_cluster(); /* until then others read this block's memory */
 }
 
-/* The results of several clusters, four elements a thread. */
-static __global__ void join_tiles(tile_product p, const float *parts, int n)
-{
-    int64_t at = 4 * est_thread(), count = p.m * p.n;
-    four    sum = {};
-
-    if (at >= count) return;
-    EST_UNROLL(8)
-    for (int z = 0; z < n; z++) sum = add_fours(sum, *(const four *)(parts + z * count + at));
-    *(four *)(p.y + at) = tile_finish(p, sum, at / p.n, at % p.n);
-}
-
 /* --- which products, and how cut ---------------------------------------------------------------------------------- */
 
 /* Into parts of a sum, `shared` of which are those of a cluster. */
@@ -378,15 +345,13 @@ static int launch_tiles(const est_call *c, const est_product *product, const til
     bool         full = est_precision_of(product) == EST_PRODUCT_FLOAT32;
     tile_product p    = { (const float *)product->a,
                           (const float *)product->b,
-                          (const float *)product->with,
                           (float *)product->y,
                           product->m,
                           product->n,
                           product->k,
                           ((product->k + cut.parts - 1) / cut.parts + 7) / 8 * 8,
                           cut.shared,
-                          product->epilogue };
-    tile_product made = p;
+                          est_end_of(product) };
     int          error;
 
     if (cut.parts > cut.shared) p.y = (float *)product->scratch;
@@ -394,8 +359,7 @@ static int launch_tiles(const est_call *c, const est_product *product, const til
             : product->trans_b ? launch_either<false, true>(c, p, cut, full)
                                : launch_either<false, false>(c, p, cut, full);
     if (error != 0 || cut.parts == cut.shared) return error;
-    return est_launch(c, join_tiles, dim3(est_blocks(p.m * p.n, 4 * JOINED)), JOINED, made, (const float *)p.y,
-                      cut.parts / cut.shared);
+    return est_join_launch<4>(c, product, p.y, cut.parts / cut.shared);
 }
 
 /* Factors are read 16 bytes at a time, results written so. */
