@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 15
 
 .DEFAULT_GOAL = help
-.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python notebooks growth listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-python bench-allreduce bench-multi-worker cuda install format size clean
+.PHONY: help bootstrap build run run-cluster run-multi-worker test test-python notebooks growth listings python check asan asan-python tsan far interop interop-python chaos test-slurm fuzz tidy bench bench-input bench-canned bench-cluster bench-coordinator bench-fit bench-predictor bench-python bench-allreduce bench-multi-worker cuda check-cuda install format size clean
 
 help:     ## this list
 	@echo 'Estoc: make <target>'
@@ -207,6 +207,10 @@ bench-multi-worker: build/dist/build.ninja
 cuda:     ## build libestoc_cuda.so, the plug-in with the GPUs, into build/dist, where nvcc is found
 cuda: build/dist/build.ninja
 	@cmake --build build/dist --target estoc_cuda
+
+check-cuda: ## compile and link the plug-in for its errors and warnings alone, not optimised: a third less time
+check-cuda: build/cuda/build.ninja
+	@cmake --build build/cuda --target estoc_cuda
 
 install:  ## install the libraries, headers, tool and man pages under PREFIX (/usr/local)
 install: bootstrap
