@@ -438,8 +438,29 @@ _native.lib.py_find_is_finalizing()
 
 # --- the end ----------------------------------------------------------------------------------------------------------
 
+
+class SharedSet(weakref.WeakSet):
+    """A set of weak references that some threads may change while others go through it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changing = _thread.RLock()  # guards the set; nothing else is locked behind it
+
+    def add(self, item: Any) -> None:
+        with self._changing:
+            super().add(item)
+
+    def discard(self, item: Any) -> None:
+        with self._changing:
+            super().discard(item)
+
+    def __iter__(self) -> Any:
+        with self._changing:
+            return iter(list(super().__iter__()))
+
+
 #: Objects with threads that may call Python: closed before the interpreter goes.
-running: weakref.WeakSet = weakref.WeakSet()
+running = SharedSet()
 
 
 @atexit.register

@@ -203,3 +203,20 @@ def test_adversaries():
         assert (after != before[0]).any() and (maker.get_weights()[0] == before[1]).all()
         both.train_on_batch(X[:, :2], TOTAL)
         assert (critic.get_weights()[0] == after).all() and (maker.get_weights()[0] != before[1]).any()
+
+
+def test_layers_from_before_clear_session():
+    first = K.layers.Dense(3, input_shape=(4,))
+    K.backend.clear_session()
+    model = K.Sequential([first])
+    assert len(model.get_weights()) == 2 and model.predict(X, verbose=0).shape == (64, 3)
+    base = K.Sequential([dense(2)])
+    base.build((None, 4))
+    unbuilt = dense(2)
+    K.backend.clear_session()
+    for layers in ([base, K.layers.Dense(1, name="last")], [K.layers.Dense(4, name="first"), unbuilt]):
+        model = K.Sequential(layers)
+        model.compile("sgd", "mse")
+        model.fit(X, np.ones((64, layers[-1].units), np.float32), verbose=0)
+        assert len(model.get_weights()) == len(model.trainable_weights) == 4
+    assert (base.get_weights()[0] != np.float32(0.1)).all()

@@ -62,8 +62,70 @@ except RuntimeError as error:
 model.fit(X, Y, verbose=0)
 """
 
+# What threads make at once, each for itself: numbers are those of one thread.
+_AT_ONCE = """
+import sys, tempfile
+sys.setswitchinterval(1e-5)
+failed = []
+def fitted():
+    model = K.Sequential([K.layers.Dense(1, kernel_initializer="zeros", input_shape=(2,))])
+    model.compile(K.optimizers.SGD(0.25), "mse")
+    assert model.fit(X, Y, epochs=2, batch_size=8, verbose=0).history["loss"] == [1.0, 0.25]
+    assert K.models.clone_model(model).get_weights()[0].tolist() == [[0.0], [0.0]]
+def functional():
+    given = K.Input((2,))
+    model = K.Model(given, K.layers.Dense(1, kernel_initializer="ones")(K.layers.concatenate([given[:, 1:], given])))
+    assert model(X).numpy().tolist() == [[3.0]] * 8
+def stepped():
+    variable, optimizer = tf.Variable([1.0, 2.0]), K.optimizers.SGD(0.5)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(variable * variable)
+    optimizer.apply_gradients([(tape.gradient(loss, variable), variable)])
+    assert variable.numpy().tolist() == [0.0, 0.0]
+def traced():
+    variable = tf.Variable(1.0)
+    @tf.function
+    def add(x):
+        variable.assign_add(x)
+        return variable * 2.0
+    with tf.GradientTape():  # which keeps what the function overwrites
+        assert [float(add(tf.constant(2.0))) for _ in range(3)] == [6.0, 10.0, 14.0]
+def saved():
+    module = tf.Module()
+    module.variable = tf.Variable(3.0)
+    module.f = tf.function(lambda x: x * module.variable, input_signature=[tf.TensorSpec([None])])
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder)
+        assert tf.saved_model.load(folder).f(tf.constant([2.0])).numpy().tolist() == [6.0]
+@tf.custom_gradient
+def inner(x):
+    return x * 1.0, lambda up: up
+@tf.custom_gradient
+def outer(x):
+    return inner(x) * shared, lambda up, variables=None: (up * 5.0, [up * 7.0 for _ in variables])
+shared = tf.Variable(3.0)
+def customized():
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            y = outer(x)
+        return tape.gradient(y, shared)
+    assert float(gradient(tf.constant(2.0))) == 7.0
+KINDS = fitted, functional, stepped, traced, saved, customized, K.backend.clear_session
+def work(first):
+    try:
+        for i in range(first, first + 8 * len(KINDS)):
+            KINDS[i % len(KINDS)]()
+    except BaseException:
+        failed.append(1)
+        raise
+apart(*(lambda i=i: work(i) for i in range(6)))
+assert not failed
+"""
 
-@pytest.mark.parametrize("program", (_CALLBACK, _EACH_OTHER, _GENERATOR), ids=("callback", "each_other", "generator"))
-def test_no_deadlock(program):
+
+@pytest.mark.parametrize("program", (_CALLBACK, _EACH_OTHER, _GENERATOR, _AT_ONCE),
+                         ids=("callback", "each_other", "generator", "at_once"))
+def test_threads(program):
     done = subprocess.run([sys.executable, "-c", _BEGIN + program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -299,8 +299,9 @@ est_status est_graph_append(est_graph *g, est_node_def *def)
 {
     if (g->n_nodes == g->nodes_max) {
         int32_t        max  = g->nodes_max == 0 ? 64 : 2 * g->nodes_max;
-        est_node_def **more = est_realloc(g->nodes, sizeof *more * (size_t)max);
+        est_node_def **more = est_arena_alloc(g->arena, sizeof *more * (size_t)max);
         if (more == NULL) return est_no_memory();
+        if (g->n_nodes > 0) memcpy(more, g->nodes, sizeof *more * (size_t)g->n_nodes);
         g->nodes     = more;
         g->nodes_max = max;
     }

@@ -74,7 +74,6 @@ void est_graph_free(est_graph *graph)
     est_free(graph->collections);
     est_free(graph->initializers);
     est_i64_map_clear(&graph->initializer_of);
-    est_free(graph->nodes);
     est_map_clear(&graph->names);
     est_reuse_clear(graph);
     for (const kept_object *k = graph->kept; k != NULL; k = k->next) k->release(k->user);

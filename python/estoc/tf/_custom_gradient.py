@@ -100,12 +100,12 @@ def _in_graph(function: Callable, graph: Graph, args: tuple, named: dict) -> Any
     args = _structure.map_structure(lambda leaf: _argument(leaf, graph), args)
     leaves = _structure.flatten(args)
     watcher: list = []
-    watchers.append(watcher)
+    watchers().append(watcher)
     first = lib.est_graph_operations(graph._c)
     try:
         result, derivatives = function(*args, **named)
     finally:
-        watchers.remove(watcher)
+        watchers().pop()
     graph.check()
     variables = _variables_in(graph, first, watcher)
     results = [as_node(unwrap(leaf), graph) for leaf in _structure.flatten(result)]

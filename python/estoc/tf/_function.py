@@ -92,6 +92,8 @@ class ConcreteFunction:
         self.feeds = list(feeds) + [node for _, nodes in trace.pulls for node in nodes]
         self._types = [as_dtype(int(lib.est_node_dtype(node._c))) for node in self.feeds]
         self._step: Any = None
+        self._draws_numbers: bool | None = None  # None: not looked at yet
+        self._written_names: list[bytes] | None = None
         self._keep: list = []  # objects whose identity is a part of the key
         self.arguments: Any = None  # (positional, named), with specs in place of tensors
 
@@ -219,11 +221,17 @@ class ConcreteFunction:
             tape.record(function, positional, named, False, result, own, time)
         return result
 
-    @functools.cached_property
+    @property
     def _repeats_otherwise(self) -> bool:
         """Whether the same function with the same arguments and variables may give other results."""
         if self._pulls or self._rereads:
             return True
+        if self._draws_numbers is None:
+            with self.world.alone():
+                self._draws_numbers = self._draws()
+        return self._draws_numbers
+
+    def _draws(self) -> bool:
         seen, rest = set(), [node._c for node in self._nodes]
         while rest:
             node = rest.pop()
@@ -235,9 +243,15 @@ class ConcreteFunction:
             rest += [lib.est_node_input(node, i) for i in range(lib.est_node_inputs(node))]
         return False
 
-    @functools.cached_property
+    @property
     def _written(self) -> list[bytes]:
         """The names of the variables that a run may write, first values of new ones among them."""
+        if self._written_names is None:
+            with self.world.alone():
+                self._written_names = self._list_written()
+        return self._written_names
+
+    def _list_written(self) -> list[bytes]:
         graph = self.world.graph._c
         handles = {}
         for span in (lib.est_global_variables(graph), lib.est_local_variables(graph)):

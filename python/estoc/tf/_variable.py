@@ -15,10 +15,13 @@ from ..graph import Graph, Node, Session, Shape, as_node, default_graph
 from ..graph import Variable as _Handle
 from ..initializers import c_initializer
 from . import _creators
-from ._trace import current_trace, name_scopes, replica_context
+from ._trace import current_trace, local, name_scopes, replica_context
 from ._world import OtherWorld, World, current_world
 
-watchers: list[list] = []  # each gets the variables that graphs read
+
+def watchers() -> list[list]:
+    """Lists that get the variables which graphs read in this thread, the innermost last."""
+    return local.__dict__.setdefault("watchers", [])
 
 
 def _initial(node: Node) -> np.ndarray:
@@ -169,7 +172,7 @@ class Variable(metaclass=_Made):
 
     def _as_node(self, graph: Graph) -> Node:
         """A read in a graph, after what the trace has written so far."""
-        for watcher in watchers:
+        for watcher in watchers():
             watcher.append(self)
         if graph is not self.graph:
             if graph.is_sketch:

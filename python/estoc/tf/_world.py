@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections import Counter
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from .._lib import Keep, c_seed, check, ffi, lib, owned
+from .._lib import Keep, SharedSet, c_seed, check, ffi, lib, owned
 from .._tensor import DType, as_array, as_dtype, copy_values, string, take_tensor, to_array, to_tensor
 from ..graph import Graph, Node, lasting
 from . import _devices
 from ._trace import current_strategy, current_trace, local
 
-recorders: weakref.WeakSet = weakref.WeakSet()  # tapes that record, or whose records may be asked for derivatives
+_NOTHING = contextlib.nullcontext()
+recorders = SharedSet()  # tapes that record, or whose records may be asked for derivatives
 writes = [0]  # how often variables were written
 restorations: list = []  # checkpoints with values for variables that may not exist yet (_checkpoint.py)
 
@@ -31,7 +31,7 @@ def before_write(world: "World", names: Callable[[], Sequence[bytes] | None]) ->
     if recorders:
         known = names()
         values = None if known is None else {(world, name): world.read(name) for name in known}
-        for tape in list(recorders):
+        for tape in recorders:
             tape.keep(writes[0], values)
     writes[0] += 1
 
@@ -52,7 +52,7 @@ def numbered(graph: Graph) -> Graph:
     return numbering[-1].number(graph) if numbering else graph
 
 
-class Trained(weakref.WeakSet):
+class Trained(SharedSet):
     """Networks that have newer values than the session of a world; each lives as long as a variable that it has."""
 
     def add(self, network: Any) -> None:
@@ -66,7 +66,17 @@ class Trained(weakref.WeakSet):
 
 
 class World:
-    """A graph and its session."""
+    """A graph and its session. Threads of a program use one world at the same time; who needs several of these locks
+    takes them in this order:
+
+    1. that of a model while its network is used (keras/_model.py, _use_lock);
+    2. that of a world: the graph grows, is listed, or runs (alone);
+    3. that of the graph in which functional models find out shapes (keras/_symbolic.py, _sketch);
+    4. that of operations that compute at once (_eager.py, _lock);
+    5. those behind which nothing is locked: of names (keras/_calling.py, _counting), of the world of the process
+       (_choosing) and of sets of weak references (SharedSet).
+
+    functools.cached_property has a lock of its own around what it computes, and must not compute with any of these."""
 
     def __init__(self, seed: int = 0):
         self.graph = numbered(Graph(seed))
@@ -77,17 +87,12 @@ class World:
         self.apart: set[bytes] = set()  # names of variables that no network has
         self._session: Any = None
         self._known = -1  # variables that have values
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # guards the graph and the session
 
-    @contextlib.contextmanager
     def alone(self) -> Any:
-        """Around what changes the graph or uses the session: other threads of the program wait. A trace has the world for
-        itself, with the threads of its replicas."""
-        if local.__dict__.get("traces"):
-            yield
-        else:
-            with self._lock:
-                yield
+        """Around what changes or lists the graph, or uses the session: other threads of the program wait. A trace has the
+        world for itself, with the threads of its replicas."""
+        return _NOTHING if local.__dict__.get("traces") else self._lock
 
     # --- the session ---
 
@@ -99,12 +104,11 @@ class World:
 
     def session(self) -> Any:
         """The session, in which all variables have values."""
-        if self._session is None or self._count() != self._known:
-            with self.alone():
-                if self._session is None:
-                    self._session = self._create_session()
-                self._initialize()
-        return self._session
+        with self.alone():
+            if self._session is None:
+                self._session = self._create_session()
+            self._initialize()
+            return self._session
 
     def _count(self) -> int:
         graph = self.graph._c
@@ -136,7 +140,7 @@ class World:
         """The session, with what networks have learned."""
         if self.trained:
             with self.alone():
-                for network in list(self.trained):
+                for network in self.trained:
                     network.give_back_if_free()
         return self.session()
 
@@ -154,6 +158,7 @@ class World:
     def changed(self) -> None:
         self.version += 1
 
+    of_process = False  # it is, or was, that of what no strategy has
     is_remote = False  # its variables are at tasks of a cluster
     is_shared = False  # several tasks train together
     shares_metrics = False  # states of metrics are where the other variables are
@@ -277,24 +282,28 @@ _seed = [0]  # of the program; 0: none
 _WITHOUT_SEED = 87654321  # of the program, where a call has one; the same in TensorFlow
 _draws: Counter = Counter()  # how often numbers were drawn by each seed of a call; None: without one
 _default: list[World] = []
+_choosing = threading.Lock()  # guards it; nothing else is locked behind it
 
 
 def default_world() -> World:
     """The world of this process."""
-    if not _default:
-        _default.append(World(_seed[0]))
-    return _default[0]
+    with _choosing:
+        if not _default:
+            _default.append(World(_seed[0]))
+            _default[0].of_process = True
+        return _default[0]
 
 
 def has_session() -> bool:
     """Whether the devices of functions are settled."""
-    return bool(_default) and _default[0]._session is not None
+    return any(world._session is not None for world in list(_default))
 
 
 def new_world() -> None:
     """Variables from now on are in another world. One goes with the last reference to its variables and functions."""
     if current_trace() is None:
-        _default.clear()
+        with _choosing:
+            _default.clear()
 
 
 def next_seed(of_call: int | None = None) -> int:
@@ -313,13 +322,13 @@ def set_seed(seed: int) -> None:
     _draws.clear()
     if numbering:  # whose seed it is there
         return
-    for world in _default:
+    for world in list(_default):
         lib.est_graph_set_seed(world.graph._c, _seed[0])
         if world._session is not None:
             lib.est_session_set_seed(world._session, _seed[0])
             lib.est_session_set_run_count(world._session, 0)
-    if _default and _default[0]._session is None and lib.est_global_variables(_default[0].graph._c).n == 0:
-        _default.clear()
+    if not has_session() and not has_variables():
+        new_world()
 
 
 @contextlib.contextmanager
@@ -338,7 +347,11 @@ def seeded(seed: int) -> Iterator[None]:
 
 def has_variables() -> bool:
     """Whether the program has made variables with values."""
-    return any(lib.est_global_variables(world.graph._c).n > 0 for world in _default)
+    for world in list(_default):
+        with world.alone():
+            if lib.est_global_variables(world.graph._c).n > 0:
+                return True
+    return False
 
 
 def current_world() -> World:

@@ -11,6 +11,7 @@ from ...graph import default_graph
 from .. import _structure
 from .._function import Function
 from .._variable import Variable
+from .._world import World
 
 _OF_LIBRARY = ("kernel", "bias", "embeddings")  # which no other tensor can stand for
 _KINDS = ("_layers", "_own_weights", "_own_metrics")
@@ -202,12 +203,38 @@ class Attributes:
         for number, leaf in held.items():
             if number not in known:
                 kind = "_own_weights" if isinstance(leaf, Variable) else "_own_metrics" if isinstance(leaf, Metric) else "_layers"
+                if kind == "_layers":
+                    self._live_with(leaf)
                 d[kind].append(leaf)
                 d["_by_attribute"].add(number)
         d["_by_attribute"] -= gone
         if list(held) != list(d["_held"]):
             self._change()
         d["_held"] = held
+
+    def _live_with(self, layer: Any) -> None:
+        """One world for this layer and one that is about to come into it, when tf.keras.backend.clear_session lies between
+        them: that of the one with variables. Where both have some, a call says that they cannot be in one step."""
+        mine, other = self._home, layer._home
+        if mine is None or other is None or mine is other:
+            return
+        if not layer._has_variables():
+            layer._move(mine)
+        elif mine.of_process and other.of_process and not self._has_variables():
+            self._move(other)
+
+    def _has_variables(self) -> bool:
+        return any(part.__dict__["_own_weights"] or any(part._in_graphs.values()) for part in self._all_within())
+
+    def _move(self, world: World) -> None:
+        for part in self._all_within():
+            part.__dict__["_home"] = world
+
+    def _all_within(self) -> Iterator[Any]:
+        """This layer and those that are known to be within."""
+        yield self
+        for layer in self.__dict__["_layers"]:
+            yield from layer._all_within()
 
     def _known(self, kind: str, names: set[str] | None = None) -> list:
         """Layers, variables or metrics, with what lists and dicts among the attributes, or those of these names, have got

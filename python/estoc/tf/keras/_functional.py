@@ -80,6 +80,7 @@ class Functional(Model):
         d["_calls"] = self._by_depth(self._order(outputs))
         for call in d["_calls"]:
             if call.layer is not None and not any(call.layer is layer for layer in self._layers):
+                self._live_with(call.layer)
                 self._layers.append(call.layer)
         d["built"] = True
 
@@ -278,6 +279,7 @@ class Functional(Model):
             [self._outputs, self._terms, [value for _, value in self._measured]]))
         for call in self._calls:
             if call.layer is not None and not any(call.layer is layer for layer in self._layers):
+                self._live_with(call.layer)
                 self._layers.append(call.layer)
 
 

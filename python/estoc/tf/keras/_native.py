@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import weakref
 from typing import Any, Callable
 
-from ..._lib import Keep, here, lib, made, text
+from ..._lib import Keep, SharedSet, here, lib, made, text
 from ..._tensor import float32
 from ...graph import Graph, Node, as_node, default_graph
 from .. import _structure
@@ -17,8 +16,7 @@ from ._layer import Layer
 
 _NORMALIZES_BATCHES = {"BatchNormalization", "SyncBatchNormalization"}
 
-
-_natives: weakref.WeakSet = weakref.WeakSet()
+_natives = SharedSet()
 ACTIVATED = ("Softmax", "Sigmoid")  # operations that crossentropies know
 
 

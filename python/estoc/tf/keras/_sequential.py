@@ -46,6 +46,7 @@ class Sequential(Model):
             (_, dtype, shape), = layer._known_inputs()
             self.__dict__["_input"] = Input(batch_shape=shape, dtype=dtype, name=f"{layer.name}_input")
         self._forget_calls()
+        self._live_with(layer)
         self._layers.append(layer)
         layer.__dict__["_in_sequence"] = weakref.ref(self)
 
