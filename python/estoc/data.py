@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import itertools
 import os
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -51,7 +52,7 @@ class TensorSpec:
 class _Stage(NamedTuple):
     """What the build of a chain needs to know."""
 
-    turn: int  # how often this dataset was iterated before
+    passes: bool  # whether somebody goes over the elements now, which have another order after a shuffle
     keep: list  # what must live as long as the dataset in C
 
 
@@ -64,7 +65,6 @@ class Dataset:
         self._structure = structure
         self._own_names = names  # of components in C, one for each leaf; None: those of the structure
         self._parents = tuple(parents)
-        self._turns = 0
         self._spec_cache: Any = None
 
     # --- building ---
@@ -73,11 +73,11 @@ class Dataset:
         """A new chain in C that nobody owns yet."""
         return self._build(stage)
 
-    def _finish(self, turn: int = 0) -> tuple[Any, list]:
+    def _finish(self, passes: bool = False) -> tuple[Any, list]:
         """A finished dataset of C, which the caller owns, and what it borrows."""
         keep: list = []
         out = ffi.new("est_dataset **")
-        check(lib.est_dataset_finish(self._chain(_Stage(turn, keep)), out))
+        check(lib.est_dataset_finish(self._chain(_Stage(passes, keep)), out))
         return out[0], keep
 
     def _then(self, function: Callable[[Any, _Stage], Any], structure: Any = None) -> "Dataset":
@@ -361,14 +361,15 @@ class Dataset:
         if buffer_size < 1:
             raise ValueError(f"buffer_size is {buffer_size}; it must be at least 1")
         fixed = c_seed(seed) or int(np.random.SeedSequence().entropy % (2**63)) | 1
+        turns = itertools.count()  # passes over this dataset and all that are made of it
 
         def build(chain: Any, stage: _Stage) -> Any:
             if not reshuffle_each_iteration:
                 return lib.est_dataset_shuffle_once(chain, buffer_size, fixed)
             if seed is None:
                 return lib.est_dataset_shuffle(chain, buffer_size, 0)
-            turn = (fixed + stage.turn * 0x9E3779B97F4A7C15) % 2**64  # another order when it is iterated again
-            return lib.est_dataset_shuffle(chain, buffer_size, turn or 1)
+            turn = next(turns) if stage.passes else 0
+            return lib.est_dataset_shuffle(chain, buffer_size, (fixed + turn * 0x9E3779B97F4A7C15) % 2**64 or 1)
 
         return self._then(build)
 
@@ -437,7 +438,7 @@ class Dataset:
         def build(stage: _Stage) -> Any:
             if not shared:
                 keep, borrowed = Keep(), []
-                chain = lib.est_dataset_cache(self._chain(_Stage(0, borrowed)), keep.string(path))
+                chain = lib.est_dataset_cache(self._chain(_Stage(False, borrowed)), keep.string(path))
                 out = ffi.new("est_dataset **")
                 check(lib.est_dataset_finish(chain, out))
                 shared.extend([owned(out[0], "est_dataset_free"), borrowed])
@@ -614,8 +615,7 @@ class DatasetIterator:
 
     def _open(self) -> None:
         dataset = self._dataset
-        pointer, self._keep = dataset._finish(dataset._turns)
-        dataset._turns += 1
+        pointer, self._keep = dataset._finish(passes=True)
         native = owned(pointer, "est_dataset_free")
         out = ffi.new("est_iterator **")
         check(lib.est_iterator_create(native, out))

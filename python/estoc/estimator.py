@@ -365,8 +365,7 @@ def _on_input(context: Any, user: Any, out: Any) -> None:
     dataset = result._as_input()
     own.form = dataset.structure
     own.ragged = {name for name, spec in dataset._components() if spec.ragged}
-    pointer, keep = dataset._finish(dataset._turns)
-    dataset._turns += 1
+    pointer, keep = dataset._finish(passes=True)
     lend_to_dataset(pointer, [dataset, keep])
     out[0] = pointer
 

@@ -102,6 +102,8 @@ def test_shuffle():
     assert sorted(first) == list(range(50)) and first != list(range(50))
     assert first != second  # every pass has another order,
     assert [numbers(again), numbers(again)] == [first, second]  # the same in every run
+    derived = dataset.shuffle(50, seed=5)  # so have passes over what is made of it, as in TensorFlow
+    assert [numbers(derived.take(50)), numbers(derived.skip(0))] == [first, second]
     fixed = dataset.shuffle(50, reshuffle_each_iteration=False)
     assert numbers(fixed) == numbers(fixed)
     assert numbers(dataset.shuffle(50)) != numbers(dataset.shuffle(50))

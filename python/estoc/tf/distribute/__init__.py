@@ -348,8 +348,7 @@ class Strategy(_Named):
     def experimental_distribute_dataset(self, dataset: _Any, options: _Any = None) -> "DistributedDataset":
         """A dataset of global batches, of which every replica gets its part."""
         out = _ffi.new("est_distributed_dataset **")
-        pointer, keep = dataset._finish(dataset._turns)
-        dataset._turns += 1
+        pointer, keep = dataset._finish(passes=True)
         policy = dataset._shard_policy() if hasattr(dataset, "_shard_policy") else _lib.EST_AUTO_SHARD_AUTO
         _check(_lib.est_strategy_distribute_dataset(self._c, pointer, int(policy), out))
         return DistributedDataset(self, out[0], dataset, (dataset, keep))

@@ -65,8 +65,7 @@ class PerWorkerDataset:
 
     def __init__(self, coordinator: "ClusterCoordinator", dataset: _Dataset):
         out = _ffi.new("est_per_worker **")
-        pointer, keep = dataset._finish(dataset._turns)
-        dataset._turns += 1
+        pointer, keep = dataset._finish(passes=True)
         native = _owned(pointer, "est_dataset_free", parents=(keep, dataset))
         _check(_lib.est_coordinator_dataset(coordinator._world.coordinator(), native, _ffi.NULL, out))
         self._c = _owned(out[0], "est_per_worker_free", parents=(coordinator._world,))

@@ -281,7 +281,7 @@ class Network:
         like, keep = rows.dataset, None
         if like is None:
             one = _data.Dataset.from_tensor_slices({name: array[:1] for name, array in rows.arrays}).batch(1)
-            pointer, keep = one._finish(0)
+            pointer, keep = one._finish()
             like = owned(pointer, "est_dataset_free", parents=(keep, one))
         check(lib.est_network_build(self._c, like))
         self._version = -1
@@ -642,8 +642,7 @@ def _rows_of_dataset(model: Any, dataset: Any, y: Any) -> Rows:
 
     results = list(new.values()) + ([] if stacked is None else [stacked[0]])
     adapted = type(dataset)(build, {name: _nest.LEAF for name in results}, (dataset,))
-    pointer, keep = adapted._finish(dataset._turns)
-    dataset._turns += 1
+    pointer, keep = adapted._finish(passes=True)
     rows.dataset = owned(pointer, "est_dataset_free", parents=(keep, dataset, adapted))
     rows.specs = [(name, (spec.dtype, spec.shape)) for name, spec in adapted._components()]
     return rows
