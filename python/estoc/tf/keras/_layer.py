@@ -417,7 +417,7 @@ class Layer(Attributes, Weights, Recorded, Named):
         self.__dict__["_masking"] = bool(value)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        return mask if self.supports_masking else None
+        return mask if self.__dict__.get("_masking", self._supports_masking) else None
 
     def _mask_of(self, graph: Graph, args: tuple, named: dict) -> Any:
         """The mask of the input, which a call with a parameter `mask` is given."""

@@ -41,6 +41,7 @@ from .._layer import two as _two
 from .._native import NativeLayer as _NativeLayer
 from .._serial import by_module as _by_module
 from .._symbolic import Input  # noqa: F401
+from . import _masks
 
 
 class _WithActivation(_NativeLayer):
@@ -328,13 +329,13 @@ class Flatten(_Named):
         return {**super().get_config(), "data_format": "channels_last"}
 
 
-class Add(_Named):
+class Add(_masks.OfAll, _Named):
     """The sum of its inputs."""
 
     _function = "est_layer_add"
 
 
-class Multiply(_Named):
+class Multiply(_masks.OfAll, _Named):
     """The product of its inputs."""
 
     _function = "est_layer_multiply"
@@ -347,10 +348,11 @@ class Reshape(_NativeLayer):
         super().__init__(lambda keep: _lib.est_layer_reshape(keep.i64s(target_shape), keep.string(self.name)), **named)
 
 
-class Concatenate(_NativeLayer):
+class Concatenate(_masks.OneAfterTheOther, _NativeLayer):
     """Its inputs one after the other along an axis."""
 
     def __init__(self, axis: int = -1, **named: _Any):
+        self.__dict__["axis"] = axis
         super().__init__(lambda keep: _lib.est_layer_concatenate(axis, keep.string(self.name)), **named)
 
 
@@ -396,8 +398,6 @@ class LeakyReLU(Layer):
 class Rescaling(Layer):
     """x times scale, plus offset."""
 
-    _supports_masking = True
-
     _scoped = False
 
     def __init__(self, scale: float, offset: float = 0.0, **named: _Any):
@@ -408,7 +408,7 @@ class Rescaling(Layer):
         return _ops.cast(inputs, _float32) * self.scale + self.offset
 
 
-class _Merge(Layer):
+class _Merge(_masks.OfAll, Layer):
     """A function of several inputs, element by element."""
 
     _scoped = False

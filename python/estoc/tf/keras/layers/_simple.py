@@ -11,19 +11,19 @@ from .... import ops
 from ...._lib import c_seed, lib
 from ...._tensor import as_dtype, float32, int32
 from ....graph import Node
+from ... import _structure
 from ..._algebra import einsum
 from .. import activations, constraints, initializers, regularizers
 from .._layer import Layer
 
 
 class Identity(Layer):
-    """The input itself."""
+    """The input itself, without its mask."""
 
-    _supports_masking = True
     _scoped = False
 
     def call(self, inputs: Any) -> Any:
-        return inputs
+        return _structure.map_structure(ops.identity, inputs)
 
 
 class ActivityRegularization(Layer):
@@ -237,6 +237,7 @@ class SpatialDropout3D(_SpatialDropout):
 class UnitNormalization(Layer):
     """x over its Euclidean norm along axes."""
 
+    _supports_masking = True
     _scoped = False
 
     def __init__(self, axis: Any = -1, **named: Any):

@@ -47,8 +47,6 @@ def _spread(kernel: Node, rate: int) -> Node:
 class Conv1D(Layer):
     """Convolution of sequences [batch, steps, channels]."""
 
-    _supports_masking = True
-
     def __init__(self, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
                  data_format: Any = None, dilation_rate: Any = 1, groups: int = 1, activation: Any = None, use_bias: bool = True,
                  kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros",
