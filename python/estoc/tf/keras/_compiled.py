@@ -31,6 +31,13 @@ def _scaled(loss: Any, weight: float) -> Any:
     return lambda labels, predictions: each(labels, predictions) * weight
 
 
+def _given_order(metrics: list) -> list[int]:
+    """The places of metrics, as given, in a list that has the names first and then the objects."""
+    placed = [i for i, one in enumerate(metrics) if isinstance(one, str)] + [
+        i for i, one in enumerate(metrics) if not isinstance(one, str)]
+    return sorted(range(len(placed)), key=placed.__getitem__)
+
+
 def is_own_metric(metric: Any) -> bool:
     """Whether networks of C do not know a metric: it is written in Python, or a subclass overrides what it does."""
     return isinstance(metric, _metrics.Metric) and (not isinstance(metric, _metrics._Native) or overridden(
@@ -50,12 +57,20 @@ class Compiled:
         self.counted = False  # in the step that is traced
         self._objects: list | None = None
         self._losses: list | None = None  # one for each output
+        self._given: list[tuple[list[int], int]] = []  # of each trained output: its metrics, and how many are weighted
+        self._order: list[int] = []  # of the values of the network, as they were given
 
     def is_written(self) -> bool:
         """Whether a loss or a metric is a function or a class of the program."""
         given = _structure.flatten([self.given, self.metrics, self.weighted])
         return any(not (getattr(one, "fn", None) or type(one)).__module__.startswith(__name__.split(".")[0] + ".")
                    for one in given if one is not None and not isinstance(one, str))
+
+    def is_for_python(self) -> bool:
+        """Whether there is what networks of C do not know: metrics written in Python, losses that are no means over the
+        examples."""
+        return any(map(is_own_metric, self.metrics + self.weighted)) or any(
+            getattr(loss, "reduction", None) in ("sum", "none") for loss in _structure.flatten(self.given))
 
     # --- by outputs ---
 
@@ -97,6 +112,7 @@ class Compiled:
         if all(loss is None for loss in losses) and (any(metrics) or any(weighted)):
             raise NotImplementedError("metrics without a loss: fit has no label to measure them with; add_metric does")
         found: list = []
+        self._given = []
         for name, loss, weight, own, more in zip(names, losses, weights, metrics, weighted):
             if loss is None:
                 if own or more:
@@ -111,6 +127,7 @@ class Compiled:
             if len(names) == 1 and weight != 1:
                 loss = _losses.LossFunctionWrapper(_scaled(loss, weight), name=loss.name)
                 keep.append(loss)
+            self._given.append((_given_order(own), len(more)))
             found.append({
                 "output": keep.string(name), "loss_value": loss._c_loss[0], "loss_weight": weight,
                 "metrics": keep.strings([metric for metric in own if isinstance(metric, str)]),
@@ -118,11 +135,34 @@ class Compiled:
                 "weighted_metrics": keep.strings(more)})
         return found
 
+    def set_order(self, values: int, added: int) -> None:
+        """Notes in which order the metrics of a network were given: it has names before objects, and what add_metric
+        gives with the first output."""
+        counts = [len(own) + more for own, more in self._given]
+        start = values - sum(counts) - added
+        order, last = list(range(start)), []
+        for i, (own, more) in enumerate(self._given):
+            order += [start + place for place in own]
+            start += len(own)
+            if i == 0:
+                last = list(range(start, start + added))
+                start += added
+            order += range(start, start + more)
+            start += more
+        self._order = order + last
+
+    def ordered(self, values: list) -> list:
+        """What a network has for each of its metrics, in the order in which they were given."""
+        return [values[i] for i in self._order]
+
     def loss_of(self, model: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """The loss of a step that is written in Python; None: there is none."""
         predictions = _structure.flatten(y_pred)
         if len(predictions) == 1 and not isinstance(self.given, (list, tuple, dict)):
-            return None if self.given is None else self.given(_labels_for(self.given, y_true, y_pred), y_pred, sample_weight)
+            if self.given is None:
+                return None
+            weight, = self.weights(model, ["output"])
+            return self.given(_labels_for(self.given, y_true, y_pred), y_pred, sample_weight) * weight
         names = model._outputs_of_network()
         if len(names) != len(predictions):
             names = sorted(y_pred) if isinstance(y_pred, dict) else [f"output_{i + 1}" for i in range(len(predictions))]

@@ -79,9 +79,9 @@ class Model(Training, Steps, Saving, Layer):
 
     @property
     def metrics_names(self) -> list[str]:
-        if self._network is not None and self._compiled is not None and not self._has_own_metrics():
-            return [text(lib.est_network_metric(self._network._c, i))
-                    for i in range(lib.est_network_metrics(self._network._c))]
+        if self._network is not None and self._compiled is not None and not self._is_compiled_for_python():
+            return self._compiled.ordered([text(lib.est_network_metric(self._network._c, i))
+                                           for i in range(lib.est_network_metrics(self._network._c))])
         return [metric.name for metric in self.metrics]
 
     def _collect(self, graph: Graph) -> list:
@@ -258,6 +258,7 @@ class Model(Training, Steps, Saving, Layer):
         network.leave_optimizer(self.optimizer)
         check(lib.est_network_compile(network._c, keep.options(
             "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
+        compiled.set_order(lib.est_network_metrics(network._c), len(added))
         network._keep.append((keep, compiled))
         network.begin(self.optimizer)
 

@@ -17,7 +17,6 @@ from . import callbacks as _callbacks
 from . import optimizers as _optimizers
 from ._attributes import assigns
 from ._batches import known_steps, unpack
-from ._compiled import is_own_metric
 from ._network import columns
 from ._recorded import overridden
 
@@ -37,8 +36,8 @@ class Steps:
     # --- which steps are Python's ---
 
     def _is_traced(self, what: str) -> bool:
-        """Whether Python's loop runs the steps: a step is overridden, or a metric is written in Python, which networks
-        of C do not know."""
+        """Whether Python's loop runs the steps: a step is overridden, or compile was given what networks of C do not
+        know."""
         return self._has_own_step(what) or self.stateful
 
     def _has_own_step(self, what: str) -> bool:
@@ -51,7 +50,7 @@ class Steps:
             return True
         if what == "train_step" and overridden(type(self.optimizer), *_optimizers._METHODS):
             return True
-        return self._has_own_metrics() or self._assigns()
+        return self._is_compiled_for_python() or self._assigns()
 
     def _assigns(self) -> bool:
         """Whether a call assigns to variables."""
@@ -60,8 +59,8 @@ class Steps:
     def _predicts_in_python(self) -> bool:
         return overridden(type(self), "predict_step") is not None or self._assigns()
 
-    def _has_own_metrics(self) -> bool:
-        return self._compiled is not None and any(map(is_own_metric, self._compiled.metrics + self._compiled.weighted))
+    def _is_compiled_for_python(self) -> bool:
+        return self._compiled is not None and self._compiled.is_for_python()
 
     @property
     def stateful(self) -> bool:
@@ -145,7 +144,8 @@ class Steps:
         from ..data import Dataset
         if isinstance(x, _data.Dataset):
             return x
-        x = tuple(x) if isinstance(x, list) and x and hasattr(x[0], "shape") else x  # several inputs
+        x, y, sample_weight = (tuple(part) if isinstance(part, list) and part and hasattr(part[0], "shape") else part
+                               for part in (x, y, sample_weight))  # those of several inputs or outputs
         parts = tuple(columns(part) for part in (x, y, sample_weight) if part is not None)
         rows = Dataset.from_tensor_slices(_structure.map_structure(np.asarray, parts if len(parts) > 1 else parts[0]))
         count = len(np.asarray(_structure.flatten(x)[0]))
@@ -193,7 +193,7 @@ class Steps:
         self._need_compiled()
         if _callbacks.BackupAndRestore._among(callbacks) is not None:
             raise NotImplementedError("BackupAndRestore runs in C's loop, and this model overrides train_step, or has a "
-                                      "metric that is written in Python; a ModelCheckpoint keeps its weights")
+                                      "metric that is written in Python or a loss that is no mean; a ModelCheckpoint keeps its weights")
         params = call_params(epochs, steps or known_steps(batches), verbose)
         given = self._told(callbacks, params)
         around = _callbacks._around(given, ["on_train_batch_begin", "on_batch_begin"],

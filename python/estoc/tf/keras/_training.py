@@ -24,6 +24,12 @@ from ._network import metrics_of, rows_of
 from ._steps import call_params
 
 
+def _in_order(names: list, first: list[str]) -> list:
+    """Names of C in the order of a list of names; those that are not in it come last."""
+    places = {name: i for i, name in enumerate(first)}
+    return sorted(names, key=lambda name: places.get(text(name), len(first)))
+
+
 class _Fit:
     """A fit under way, for callbacks: what they may change of the model is taken over after each of them."""
 
@@ -196,9 +202,9 @@ class Training:
             pointer = owned(out[0], "est_history_free")
             n = lib.est_history_epochs(pointer)
             history.epoch = [int(lib.est_history_epoch(pointer, i)) for i in range(n)]
-            measured = {prefix + name for name in self.metrics_names for prefix in ("", "val_")}
-            for k in range(lib.est_history_count(pointer)):
-                name = lib.est_history_name(pointer, k)
+            measured = [prefix + name for prefix in ("", "val_") for name in self.metrics_names]
+            names = [lib.est_history_name(pointer, k) for k in range(lib.est_history_count(pointer))]
+            for name in _in_order(names, measured):
                 freq = validation_freq if text(name).startswith("val_") else 1
                 # a NaN that was measured stays; that of a log of a callback says that there was none
                 history.history[text(name)] = [value for epoch, value in zip(
@@ -281,9 +287,10 @@ class Training:
         found = metrics_of(owned(out[0], "est_metrics_free"))
         if progress is not None:
             progress.finish(progress.runs or steps or rows.steps(batch_size) or 0, found)
+        found = {name: found[name] for name in self.metrics_names if name in found}
         if return_dict:
             return found
-        values = [found[name] for name in self.metrics_names if name in found]
+        values = list(found.values())
         return values[0] if len(values) == 1 else values
 
     @_by_one_thread
@@ -344,9 +351,10 @@ class Training:
         n = lib.est_network_metrics(network._c)
         values = ffi.new("double[]", n)
         check(getattr(lib, function)(network._c, rows.named(keep), values))
+        found = self._compiled.ordered(list(values))
         if return_dict:
-            return dict(zip(self.metrics_names, list(values)))
-        return values[0] if n == 1 else list(values)
+            return dict(zip(self.metrics_names, found))
+        return found[0] if n == 1 else found
 
     @_by_one_thread
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None,
