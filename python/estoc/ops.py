@@ -615,17 +615,21 @@ def lookup(x: Tensor, keys: Any, default: int | None = -1, num_oov_buckets: int 
 
 
 def gradients(y: Node, xs: Sequence[Node]) -> list[Node | None]:
-    """d(sum of y) / d(x) for nodes and variables; None where y does not depend on one. Sparse gradients become dense
-    where their variable is read whole, and are an error otherwise."""
+    """d(sum of y) / d(x) for nodes and variables, all dense; None where y does not depend on one."""
     here()
     keep, xs = Keep(), list(xs)
     out = ffi.new("est_gradient[]", max(len(xs), 1))
     lib.est_gradients(y._c, _nodes(keep, xs), out)
     y.graph.check()
-    for i, x in enumerate(xs):
-        if out[i].indices.graph != ffi.NULL:
-            raise NotImplementedError(f"the gradient of {x.name} has only some rows; train it with an optimizer")
-    return [None if out[i].values.graph == ffi.NULL else y.graph.node(out[i].values) for i in range(len(xs))]
+    return [None if out[i].values.graph == ffi.NULL else _dense(y.graph, out[i], x) for i, x in enumerate(xs)]
+
+
+def _dense(graph: Any, gradient: Any, x: Node) -> Node:
+    """A gradient of C as one node."""
+    if gradient.indices.graph == ffi.NULL:
+        return graph.node(gradient.values)
+    rows = graph.constant(np.int32(x.shape[0])) if x.shape[0] is not None else shape.over_nodes(x)[0]
+    return graph.node(lib.est_unsorted_segment_sum(gradient.values, gradient.indices, rows._c))
 
 
 def group(nodes: Sequence[Node]) -> Node:

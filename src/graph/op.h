@@ -216,6 +216,7 @@ struct est_op {
     bool     heavy;       /* computes far more than its size suggests, and uses all threads itself */
     bool     stateful;    /* has a side effect or differs between runs: never folded, merged or dropped when fetched */
     bool     random;      /* draws numbers: differs between runs */
+    bool     passes_rows; /* its gradient is that of its output, also where that is rows */
     bool     alias;       /* output 0 is input 0's memory under another shape; no kernel runs */
     bool     shrinks;     /* infer gives upper bounds; the kernel sets out[i].shape and count itself */
     bool     lends;  /* the kernel says where its outputs lie: they stay there until its next run, and are only read */

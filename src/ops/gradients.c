@@ -4,7 +4,8 @@
  *
  * Nodes are visited from y backwards in id order, which is a reverse topological order. Each node's gradient function
  * maps the gradients of its outputs to those of its inputs. Several contributions to one tensor are added (AddN),
- * sparse ones are concatenated, and a mix of both is made dense. Only nodes that lead from wrt to y are visited.
+ * sparse ones are concatenated, and a mix of both is made dense; a read of a variable passes all on as they are. Only
+ * nodes that lead from wrt to y are visited.
  *
  * Where a function of the program builds gradients (est_custom_gradient), the walk goes on at its x, whatever led to
  * the copies. Those of one call follow each other: all have been visited at the first of them. */
@@ -98,11 +99,15 @@ static est_gradient concat_slices(const flow *flows, int n, est_arena *arena)
     est_node   *values  = est_arena_alloc(arena, sizeof *values * (size_t)n);
     est_node   *indices = est_arena_alloc(arena, sizeof *indices * (size_t)n);
     const flow *f       = flows;
+    bool        same    = true;
 
+    for (const flow *k = flows; k != NULL; k = k->next) {
+        same = same && est_node_dtype(k->g.indices) == est_node_dtype(flows->g.indices);
+    }
     if (values == NULL || indices == NULL) return (est_gradient){ 0 };
-    for (int i = n - 1; i >= 0; i--, f = f->next) {
+    for (int i = 0; i < n; i++, f = f->next) { /* the newest is of the first lookup */
         values[i]  = f->g.values;
-        indices[i] = est_cast(f->g.indices, EST_I64);
+        indices[i] = same ? f->g.indices : est_cast(f->g.indices, EST_I64);
     }
     return (est_gradient){ est_concat((est_nodes){ values, n }, 0), est_concat((est_nodes){ indices, n }, 0) };
 }
@@ -131,6 +136,29 @@ static est_gradient collect(walk *w, int32_t id, int32_t output, bool may_be_spa
     return (est_gradient){ .values = n == 1 ? parts[0] : est_add_n((est_nodes){ parts, n }) };
 }
 
+/* Each contribution to the output of a node as one to its input, in the same order. */
+static void pass_on(walk *w, const est_node_def *def)
+{
+    const flow **all, *f;
+    int          n = 0;
+
+    for (f = w->flows[def->id][0]; f != NULL; f = f->next) n++;
+    all = est_arena_alloc(w->arena, sizeof *all * (size_t)(n + 1));
+    if (all == NULL) {
+        (void)est_graph_poison(w->g, est_no_memory());
+        return;
+    }
+    f = w->flows[def->id][0];
+    for (int i = 0; i < n; i++, f = f->next) all[i] = f;
+    for (int i = n - 1; i >= 0; i--) add_flow(w, def->in[0], all[i]->g);
+}
+
+static bool has_rows(const flow *f)
+{
+    while (f != NULL && f->g.indices.graph == NULL) f = f->next;
+    return f != NULL;
+}
+
 static void step_back(walk *w, int32_t id)
 {
     const est_node_def *def  = est_graph_node(w->g, id);
@@ -147,6 +175,10 @@ static void step_back(walk *w, int32_t id)
     }
     for (int32_t i = 0; i < def->n_out; i++) any = any || w->flows[id][i] != NULL;
     if (!any || def->op->grad == NULL) return;
+    if (def->op->passes_rows && has_rows(w->flows[id][0])) {
+        if (w->leads[def->in[0].node]) pass_on(w, def);
+        return;
+    }
     for (int32_t i = 0; i < def->n_out; i++) {
         dout[i] = collect(w, id, i, false).values;
         out[i]  = (est_node){ w->g, id, i };

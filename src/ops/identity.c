@@ -19,11 +19,12 @@ static void identity_grad(est_grad *g)
 }
 
 const est_op est_op_identity = {
-    .name      = "Identity",
-    .signature = "input: T -> output: T; T: type",
-    .infer     = identity_infer,
-    .grad      = identity_grad,
-    .alias     = true,
+    .name        = "Identity",
+    .signature   = "input: T -> output: T; T: type",
+    .infer       = identity_infer,
+    .grad        = identity_grad,
+    .passes_rows = true,
+    .alias       = true,
 };
 
 const est_op est_op_stop_gradient = {

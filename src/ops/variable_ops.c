@@ -191,12 +191,13 @@ const est_op est_op_var_handle = {
 };
 
 const est_op est_op_read_variable = {
-    .name      = "ReadVariableOp",
-    .signature = "resource: resource -> value: dtype; dtype: type",
-    .infer     = est_infer_same_as_input,
-    .grad      = read_grad,
-    .stateful  = true,
-    .alias     = true,
+    .name        = "ReadVariableOp",
+    .signature   = "resource: resource -> value: dtype; dtype: type",
+    .infer       = est_infer_same_as_input,
+    .grad        = read_grad,
+    .stateful    = true,
+    .passes_rows = true,
+    .alias       = true,
 };
 
 const est_op est_op_assign_variable = {

@@ -119,6 +119,24 @@ TEST(two_lookups_are_concatenated)
     nn_end(&k.t);
 }
 
+/* Also of a copy of what was read. */
+TEST(rows_of_a_read_are_rows)
+{
+    table        k    = begin_table();
+    est_node     read = est_read_variable(k.v), ids = est_const_i32(k.t.graph, EST_SHAPE(2), (int32_t[]){ 2, 2 });
+    est_node     a = est_gather(read, ids, 0), b = est_gather(est_identity(read), ids, 0);
+    est_gradient g = gradient(est_add(est_sum(a), est_scale(est_sum(b), 10)), k.v);
+
+    assert_non_null(g.indices.graph);
+    assert_int_equal(est_node_dtype(g.indices), EST_I32);
+    EXPECT(&k.t, g.indices, 2, 2, 2, 2);
+    EXPECT(&k.t, g.values, 1, 1, 1, 1, 10, 10, 10, 10);
+    g = gradient(est_add(est_sum(a), est_sum(est_read_variable(k.v))), k.v);
+    assert_null(g.indices.graph);
+    EXPECT(&k.t, g.values, 1, 1, 1, 1, 3, 3, 1, 1);
+    nn_end(&k.t);
+}
+
 TEST(a_lookup_and_a_read_are_made_dense)
 {
     table        k = begin_table();

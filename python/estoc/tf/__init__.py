@@ -38,6 +38,8 @@ from ._eager import Tensor, TensorShape  # noqa: F401
 from ._eager import eager as _eager
 from ._eager import unwrap as _unwrap
 from ._function import function  # noqa: F401
+from ._indexed_slices import IndexedSlices
+from ._indexed_slices import converted as _converted
 from ._module import Module
 from ._ragged import RaggedTensor, RaggedTensorSpec  # noqa: F401
 from ._ragged_ops import gather_of as _gather_of
@@ -45,8 +47,7 @@ from ._ragged_shape import DynamicRaggedShape as _DynamicRaggedShape
 from ._segments import (dynamic_partition, dynamic_stitch, histogram_fixed_width, repeat, reverse_sequence,  # noqa: F401
                         roll, searchsorted, sequence_mask, unique_with_counts)
 from ._sparse import SparseTensor  # noqa: F401
-from ._tape import GradientTape, IndexedSlices, UnconnectedGradients  # noqa: F401
-from ._tape import dense as _dense
+from ._tape import GradientTape, UnconnectedGradients  # noqa: F401
 from ._variable import Variable  # noqa: F401
 from . import (compat, config, contrib, data, debugging, distribute, dtypes, errors, estimator,  # noqa: F401
                experimental, feature_column, image, initializers, io, keras, linalg, lookup, losses, math, metrics, nest,
@@ -84,7 +85,7 @@ def convert_to_tensor(value: _Any, dtype: _Any = None, dtype_hint: _Any = None, 
         except (TypeError, ValueError):  # a hint that does not fit is none
             pass
     if isinstance(value, IndexedSlices):
-        return _dense(value)
+        return _converted(value, dtype)
     if isinstance(value, RaggedTensor):
         raise ValueError("a ragged tensor is no tensor: to_tensor() makes a dense one of it")
     if isinstance(value, _ops.Node):
@@ -112,7 +113,7 @@ def _packed(value: _Any, dtype: _Any) -> _Any:
 
 def is_tensor(x: _Any) -> _Any:
     """Whether it is a tensor of any kind or a variable."""
-    return isinstance(x, (Tensor, Variable, SparseTensor, RaggedTensor))
+    return isinstance(x, (Tensor, Variable, SparseTensor, RaggedTensor, IndexedSlices))
 
 
 def executing_eagerly() -> _Any:

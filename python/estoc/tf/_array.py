@@ -258,9 +258,10 @@ def clip_by_global_norm(t_list: Any, clip_norm: float, use_norm: Any = None, nam
     given = list(t_list)
     if all(item is None for item in given):
         return given, Tensor(np.float32(0))
-    clipped = iter(_clip_global([item for item in given if item is not None], float(clip_norm)))
+    from ._indexed_slices import like, values_of
+    clipped = iter(_clip_global(values_of([item for item in given if item is not None]), float(clip_norm)))
     total = next(clipped)
-    return [None if item is None else next(clipped) for item in given], total
+    return [None if item is None else like(next(clipped), item) for item in given], total
 
 
 @eager
@@ -284,7 +285,8 @@ def _global_norm(tensors: "Tensors") -> Node:  # noqa: F821
 
 def global_norm(t_list: Any, name: str | None = None) -> Any:
     """The l2 norm of tensors together."""
-    return _global_norm([item for item in t_list if item is not None])
+    from ._indexed_slices import values_of
+    return _global_norm(values_of([item for item in t_list if item is not None]))
 
 
 @contextlib.contextmanager

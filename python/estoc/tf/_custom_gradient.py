@@ -15,7 +15,8 @@ from .._lib import Handle, Keep, callback, ffi, here, lib
 from ..graph import Graph, Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, eager, tapes, unwrap
-from ._tape import GradientTape, IndexedSlices
+from ._indexed_slices import IndexedSlices
+from ._tape import GradientTape
 from ._variable import Variable, watchers
 
 

@@ -480,7 +480,7 @@ def _eager(function: Callable, name: str) -> Callable:
             arguments, named, given = binding.bind(arguments, named)
         elif len(arguments) < required:
             binding.bind(arguments, named)  # says what is missing
-        if ops.building_graph() is not None:  # tf.compat.v1: values become nodes
+        if ops.building_graph() is not None and composite_among(arguments) is None:  # tf.compat.v1: values become nodes
             result = function(*(unwrap(value) for value in arguments), **{k: unwrap(v) for k, v in named.items()})
         else:
             result = dispatch(build, arguments, named, convert)
@@ -504,7 +504,7 @@ def _operator(function: Callable, reflected: bool = False) -> Callable:
     build = apply.over_nodes
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, _structure.Composite) and not isinstance(self, _structure.Composite):
+        if isinstance(other, _structure.Composite) and other.has_operators and not isinstance(self, _structure.Composite):
             return NotImplemented  # its own operator knows both
         if type(self) is Tensor and not _tapes.__dict__.get("stack"):
             mine, kind = self._value, type(other)

@@ -25,6 +25,7 @@ class Composite:
     """A value that is made of several tensors, as a ragged one is: functions that are traced see its parts."""
 
     __slots__ = ()
+    has_operators = True  # False: beside a tensor it counts as one
 
     def parts(self) -> tuple:
         """Tensors, arrays, nodes, or composites again."""

@@ -22,23 +22,12 @@ from ..graph import Node, as_node, default_graph
 from . import _structure
 from ._eager import Tensor, tapes, unwrap
 from ._function import ConcreteFunction, Function
+from ._indexed_slices import IndexedSlices, dense
 from ._trace import Trace
 from ._variable import Variable
 from ._world import OtherWorld, recorders, writes
 
 _logger = logging.getLogger("tensorflow")
-
-
-class IndexedSlices:
-    """The gradient of a variable of which only some rows were read."""
-
-    def __init__(self, values: Any, indices: Any, dense_shape: Any = None):
-        self.values, self.indices, self.dense_shape = values, indices, dense_shape
-
-    dtype = property(lambda self: self.values.dtype)
-
-    def __repr__(self) -> str:
-        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
 
 
 def build_gradients(targets: list, given: list | None, sources: list) -> list:
@@ -62,12 +51,6 @@ def build_gradients(targets: list, given: list | None, sources: list) -> list:
         else:
             found.append(Node(graph, out[i].values))
     return found
-
-
-def dense(gradient: IndexedSlices) -> Any:
-    """A gradient as one tensor."""
-    from ._array import unsorted_segment_sum
-    return unsorted_segment_sum(gradient.values, gradient.indices, int(gradient.dense_shape[0]))
 
 
 class UnconnectedGradients:
@@ -190,7 +173,9 @@ class GradientTape:
         self._used = True
         leaves = _structure.flatten(sources)
         targets = _structure.flatten(target)
-        given = None if output_gradients is None else _structure.flatten(output_gradients)
+        given = None if output_gradients is None else _structure.flatten(
+            [dense(item) for item in output_gradients] if isinstance(output_gradients, (list, tuple)) else
+            dense(output_gradients))
         zero = str(getattr(unconnected_gradients, "value", unconnected_gradients)).lower() == "zero"
         if default_graph() is not None:
             found = self._in_graph(targets, leaves, given)
@@ -435,14 +420,6 @@ def _stacked(rows: list, shape: tuple) -> Any:
     if not tapes():
         return Tensor(np.stack([row._value for row in rows]).reshape(shape))
     return eager(ops.reshape)(eager(ops.stack)(rows), shape)
-
-
-def dense(gradient: Any) -> Any:
-    """A gradient as one tensor."""
-    if not isinstance(gradient, IndexedSlices):
-        return gradient
-    from ._array import unsorted_segment_sum
-    return unsorted_segment_sum(gradient.values, gradient.indices, int(gradient.dense_shape[0]))
 
 
 # --- parts of what was recorded ---------------------------------------------------------------------------------------

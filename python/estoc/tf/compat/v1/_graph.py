@@ -597,21 +597,8 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    return ops.gradients(total, list(xs) if isinstance(xs, (list, tuple)) else [xs])
-
-
-class IndexedSlices:
-    """Some rows of a tensor: values[i] is row indices[i], and rows that are there twice mean their sum."""
-
-    def __init__(self, values: Node, indices: Node, dense_shape: Any = None):
-        self.values, self.indices, self.dense_shape = values, indices, dense_shape
-
-    dtype = property(lambda self: self.values.dtype)
-    graph = property(lambda self: self.values.graph)
-    name = property(lambda self: self.values.name)
-
-    def __repr__(self) -> str:
-        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r})"
+    from ..._tape import build_gradients
+    return build_gradients([total], None, list(xs) if isinstance(xs, (list, tuple)) else [xs])
 
 
 # --- variables --------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from ..._variable import count_variables as _count_variables
 from ..._trace import current_trace as _current_trace
 from ..._variable import new_variables as _new_variables
 from . import _graph
-from ._graph import IndexedSlices as _IndexedSlices
+from ..._indexed_slices import IndexedSlices as _IndexedSlices
 from ._monitored import (CheckpointSaverHook, CheckpointSaverListener, ChiefSessionCreator, Coordinator,  # noqa: F401
                          FeedFnHook,
                          FinalOpsHook, GlobalStepWaiterHook, LoggingTensorHook, MonitoredSession,

@@ -26,7 +26,7 @@ from ..._absent import module_getattr as _module_getattr
 from ..._eager import unwrap as _unwrap
 from ..._function import Function as _Function
 from ..._tape import GradientTape as _GradientTape
-from ..._tape import IndexedSlices as _IndexedSlices
+from ..._indexed_slices import IndexedSlices as _IndexedSlices
 from ..._checkpoint import Part as _Part
 from ..._trace import Trace as _Trace
 from ..._variable import Variable as _Variable

@@ -12,7 +12,7 @@ from ...._lib import lib as _lib
 from ....graph import Node as _Node
 from ..._absent import module_getattr as _module_getattr
 from ..._tape import GradientTape as _GradientTape
-from ..._tape import IndexedSlices as _IndexedSlices
+from ..._indexed_slices import IndexedSlices as _IndexedSlices
 from .._recorded import Recorded as _Recorded
 from .._serial import recorded as _recorded_arguments
 from .._serial import serialize as _serialized
