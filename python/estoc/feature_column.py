@@ -85,6 +85,15 @@ def numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: A
     dtype = float32 if dtype.is_floating else int64
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
 
+    if normalizer_fn is not None and not callable(normalizer_fn):
+        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
+    return Column(_numeric(lib.est_numeric_column, key, shape, default_value, dtype, normalizer_fn), "numeric_column",
+                  key=key, shape=shape, dtype=dtype)
+
+
+def _numeric(function: Callable, key: str, shape: tuple, default_value: Any, dtype: Any,
+             normalizer_fn: Callable | None) -> Callable:
+    """Builds a column of numbers by a function of C."""
     def build(columns: Any, keep: Keep) -> Any:
         members: dict[str, Any] = {"shape": c_shape(shape), "dtype": dtype.number}
         if default_value is not None:
@@ -93,11 +102,9 @@ def numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: A
             handle = Handle(normalizer_fn)
             keep.append(handle)
             members.update(normalizer=lib.py_on_normalize, user=handle.pointer)
-        return lib.est_numeric_column(columns, keep.string(key), keep.options("est_numeric_options", **members))
+        return function(columns, keep.string(key), keep.options("est_numeric_options", **members))
 
-    if normalizer_fn is not None and not callable(normalizer_fn):
-        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
-    return Column(build, "numeric_column", key=key, shape=shape, dtype=dtype)
+    return build
 
 
 def bucketized_column(source_column: Column, boundaries: Sequence[float]) -> Column:
@@ -111,23 +118,31 @@ def bucketized_column(source_column: Column, boundaries: Sequence[float]) -> Col
 # --- categories -------------------------------------------------------------------------------------------------------
 
 
-def categorical_column_with_identity(key: str, num_buckets: int, default_value: int | None = None) -> Column:
+def categorical_column_with_identity(key: str, num_buckets: int, default_value: int | None = None,
+                                     _sequence: bool = False) -> Column:
     """Integers in [0, num_buckets) as they are."""
     return Column(lambda columns, keep: lib.est_identity_column(
-        columns, keep.string(key), num_buckets, keep.options("est_categorical_options", **_default(default_value))),
-        "categorical_column_with_identity", key=key)
+        columns, keep.string(key), num_buckets, keep.options("est_categorical_options", sequence=_sequence,
+                                                             **_default(default_value))),
+        _kind("categorical_column_with_identity", _sequence), key=key)
 
 
-def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = string) -> Column:
+def _kind(name: str, sequence: bool) -> str:
+    return f"sequence_{name}" if sequence else name
+
+
+def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = string,
+                                        _sequence: bool = False) -> Column:
     """Strings (or integers, by their decimal text) hashed into buckets."""
     return Column(lambda columns, keep: lib.est_hash_bucket_column(
-        columns, keep.string(key), hash_bucket_size, keep.options("est_categorical_options",
+        columns, keep.string(key), hash_bucket_size, keep.options("est_categorical_options", sequence=_sequence,
                                                                   dtype=as_dtype(dtype).number)),
-        "categorical_column_with_hash_bucket", key=key)
+        _kind("categorical_column_with_hash_bucket", _sequence), key=key)
 
 
 def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence, dtype: Any = None,
-                                            default_value: int = -1, num_oov_buckets: int = 0) -> Column:
+                                            default_value: int = -1, num_oov_buckets: int = 0,
+                                            _sequence: bool = False) -> Column:
     """The index of a value in a list."""
     if not isinstance(vocabulary_list, np.ndarray):
         words = len(vocabulary_list) > 0 and isinstance(vocabulary_list[0], (str, bytes))
@@ -141,22 +156,23 @@ def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence,
     def build(columns: Any, keep: Keep) -> Any:
         tensor = to_tensor(entries)
         return lib.est_vocabulary_list_column(columns, keep.string(key), tensor, keep.options(
-            "est_categorical_options", num_oov_buckets=num_oov_buckets,
+            "est_categorical_options", num_oov_buckets=num_oov_buckets, sequence=_sequence,
             **_default(None if default_value == -1 else default_value)))
 
-    return Column(build, "categorical_column_with_vocabulary_list", key=key)
+    return Column(build, _kind("categorical_column_with_vocabulary_list", _sequence), key=key)
 
 
 def categorical_column_with_vocabulary_file(key: str, vocabulary_file: str | os.PathLike,
                                             vocabulary_size: int | None = None, dtype: Any = string,
-                                            default_value: int | None = None, num_oov_buckets: int = 0) -> Column:
+                                            default_value: int | None = None, num_oov_buckets: int = 0,
+                                            _sequence: bool = False) -> Column:
     """The line number of a value in a text file."""
     default = None if default_value == -1 else default_value
     return Column(lambda columns, keep: lib.est_vocabulary_file_column(
         columns, keep.string(key), keep.string(vocabulary_file), keep.options(
             "est_categorical_options", dtype=as_dtype(dtype).number, num_oov_buckets=num_oov_buckets,
-            vocabulary_size=vocabulary_size or 0, **_default(default))),
-        "categorical_column_with_vocabulary_file", key=key)
+            vocabulary_size=vocabulary_size or 0, sequence=_sequence, **_default(default))),
+        _kind("categorical_column_with_vocabulary_file", _sequence), key=key)
 
 
 def _default(value: int | None) -> dict[str, Any]:
@@ -234,6 +250,48 @@ def shared_embeddings(categorical_columns: Sequence[Column], dimension: int, com
 
     return [Column(lambda columns, keep, i=i: build(columns, keep, i), "shared_embeddings", dimension=dimension)
             for i in range(len(sources))]
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------
+
+
+def sequence_numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: float = 0.0,
+                            dtype: Any = float32, normalizer_fn: Callable | None = None) -> Column:
+    """Any number of steps of numbers for each row. default_value is the padding of shorter rows."""
+    dtype = as_dtype(dtype)
+    if not dtype.is_floating and not dtype.is_integer:
+        raise ValueError(f"dtype must be convertible to float. dtype: {dtype.name}, key: {key}")
+    dtype = float32 if dtype.is_floating else int64
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if normalizer_fn is not None and not callable(normalizer_fn):
+        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
+    return Column(_numeric(lib.est_sequence_numeric_column, key, shape, default_value, dtype, normalizer_fn),
+                  "sequence_numeric_column", key=key, shape=shape, dtype=dtype)
+
+
+def sequence_categorical_column_with_identity(key: str, num_buckets: int, default_value: int | None = None) -> Column:
+    """Integers in [0, num_buckets) of each step; embedding_column and indicator_column take it."""
+    return categorical_column_with_identity(key, num_buckets, default_value, _sequence=True)
+
+
+def sequence_categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = string) -> Column:
+    """Strings (or integers) of each step hashed into buckets."""
+    return categorical_column_with_hash_bucket(key, hash_bucket_size, dtype, _sequence=True)
+
+
+def sequence_categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence, dtype: Any = None,
+                                                     default_value: int = -1, num_oov_buckets: int = 0) -> Column:
+    """The index of the value of each step in a list."""
+    return categorical_column_with_vocabulary_list(key, vocabulary_list, dtype, default_value, num_oov_buckets,
+                                                   _sequence=True)
+
+
+def sequence_categorical_column_with_vocabulary_file(key: str, vocabulary_file: str | os.PathLike,
+                                                     vocabulary_size: int | None = None, num_oov_buckets: int = 0,
+                                                     default_value: int | None = None, dtype: Any = string) -> Column:
+    """The line number of the value of each step in a text file."""
+    return categorical_column_with_vocabulary_file(key, vocabulary_file, vocabulary_size, dtype, default_value,
+                                                   num_oov_buckets, _sequence=True)
 
 
 # --- the features that columns read -----------------------------------------------------------------------------------

@@ -388,6 +388,7 @@ typedef struct py_columns {
     est_strings     keys;
     int64_t         linear_units; /* 0: an input layer; else a linear model of so many outputs */
     est_combiner    combiner;
+    bool            sequences; /* a sequence input layer: behind each feature come its row splits */
 } py_columns;
 
 typedef struct py_columns_call {
@@ -400,7 +401,9 @@ static est_feature columns_find(void *user, const char *name)
     const py_columns_call *call = user;
 
     for (int i = 0; i < call->layer->keys.n && i < call->inputs.n; i++) {
-        if (strcmp(call->layer->keys.data[i], name) == 0) return (est_feature){ .values = call->inputs.data[i] };
+        if (strcmp(call->layer->keys.data[i], name) != 0) continue;
+        return (est_feature){ .values = call->inputs.data[i],
+                              .splits = call->layer->sequences ? call->inputs.data[i + 1] : (est_node){ 0 } };
     }
     return (est_feature){ 0 };
 }
@@ -409,8 +412,10 @@ static est_node columns_build(est_nodes inputs, bool training, void *user)
 {
     py_columns_call call     = { user, inputs };
     est_features    features = { .graph = inputs.data[0].graph, .find = columns_find, .user = &call };
+    est_node        lengths;
 
     (void)training;
+    if (call.layer->sequences) return est_sequence_input_layer(features, call.layer->columns, &lengths);
     if (call.layer->linear_units == 0) return est_input_layer(features, call.layer->columns, NULL);
     return est_linear_model(features, call.layer->columns,
                             EST_LINEAR_MODEL(.units = call.layer->linear_units, .combiner = call.layer->combiner));

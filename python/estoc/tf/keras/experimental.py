@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.keras.experimental: linear models, and wide and deep ones."""
+"""tf.keras.experimental: linear models, wide and deep ones, and layers over sequence columns."""
 from __future__ import annotations
 
 from typing import Any as _Any
@@ -7,9 +7,10 @@ from typing import Any as _Any
 from .._absent import module_getattr as _module_getattr
 from .._tape import GradientTape as _GradientTape
 from . import optimizers as _optimizers
+from ._batches import unpack as _unpack
 from .layers import Activation as _Activation
 from .layers import Dense as _Dense
-from ._batches import unpack as _unpack
+from .layers._sequences import SequenceFeatures  # noqa: F401
 from .models import Model as _Model
 
 

@@ -714,6 +714,7 @@ class _Columns(_NativeLayer):
 
     _parameters = None
     _inner = ""  # the scope of the variables within that of the layer
+    _sequences = False  # whether each feature is followed by its row splits
 
     def __init__(self, feature_columns: _Any, linear_units: int, combiner: str | None, trainable: bool, named: dict):
         columns = [feature_columns] if isinstance(feature_columns, _Column) else list(feature_columns)
@@ -724,7 +725,7 @@ class _Columns(_NativeLayer):
             own = keep.new("py_columns *")
             own.columns = _c_columns(keep, columns)
             own.keys = keep.strings(self._keys)
-            own.linear_units, own.combiner = linear_units, _c_combiner(combiner)
+            own.linear_units, own.combiner, own.sequences = linear_units, _c_combiner(combiner), self._sequences
             return _lib.py_columns_layer(own, keep.string(self.name))
 
         super().__init__(make, trainable=trainable, **named)
