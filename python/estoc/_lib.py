@@ -26,6 +26,21 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 ffi = _native.ffi
 NULL = ffi.NULL
 
+
+def _know_structs() -> None:
+    """cffi (2.0.0) looks at the members of a struct when one is first used, and threads that do so at the same time, or a
+    collection that lets another thread run then, end the process."""
+    typedefs, structs, _ = ffi.list_types()
+    for name in [*typedefs, *(f"struct {name}" for name in structs)]:
+        kind = ffi.typeof(name)
+        if kind.kind == "struct":
+            with contextlib.suppress(ffi.error, TypeError, ValueError):  # only declared
+                ffi.sizeof(kind)
+                kind.fields
+
+
+_know_structs()
+
 FORKED = ("this process was forked from one that uses estoc, whose threads do not exist here; start processes with "
           "multiprocessing's \"spawn\", or fork before the first use of estoc")
 
