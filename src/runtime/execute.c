@@ -196,16 +196,80 @@ static void list_steps(est_plan *plan)
     }
 }
 
+/* Whether infer may say something else than in the last resolve. Runs change the shapes of dynamic items, and of those
+ * whose results shrink. */
+static bool sees_change(const est_plan *plan, const est_item *item)
+{
+    if (!plan->inferred || item->dynamic || item->call.node->op->shrinks) return true;
+    for (int i = 0; i < item->call.n_in; i++) {
+        if (plan->items[plan->slots[est_view_index(plan, item->call.in[i])].maker].changed) return true;
+    }
+    return false;
+}
+
+static bool same_value(const est_value *a, const est_value *b)
+{
+    return a->n == b->n && (a->n <= 0 || memcmp(a->v, b->v, sizeof a->v[0] * (size_t)a->n) == 0);
+}
+
+static est_status infer_again(est_plan *plan, est_item *item)
+{
+    size_t n = (size_t)item->call.n_out;
+
+    memcpy(plan->shape_before, item->out_shape, sizeof *item->out_shape * n);
+    memcpy(plan->value_before, item->out_value, sizeof *item->out_value * n);
+    EST_TRY(est_item_infer(plan, item, false));
+    mark_dynamic(plan, item);
+    item->changed = !plan->inferred;
+    for (size_t o = 0; o < n && !item->changed; o++) {
+        item->changed = !est_shape_equal(&plan->shape_before[o], &item->out_shape[o]) ||
+                        !same_value(&plan->value_before[o], &item->out_value[o]);
+    }
+    return EST_OK;
+}
+
+/* Follows the shapes of the feeds as far as they have changed something: the ids of a feature are never as many twice,
+ * while most of a step has the shapes of a batch. */
+static est_status infer_all(est_plan *plan)
+{
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        est_item  *item   = &plan->items[k];
+        est_status status = EST_OK;
+
+        item->looked = sees_change(plan, item);
+        if (item->call.node->op->source == EST_SOURCE_FEED) {
+            mark_dynamic(plan, item);
+        } else if (item->looked) {
+            status = infer_again(plan, item);
+        } else {
+            item->changed = false;
+        }
+        if (status != EST_OK) return est_item_failed(item, status);
+    }
+    return EST_OK;
+}
+
+static est_status prepare_all(est_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_steps; i++) {
+        est_item  *item = &plan->items[plan->steps[i]];
+        est_status status;
+
+        if (item->kernel == NULL || item->late || !item->looked) continue;
+        status = est_item_prepare(item);
+        if (status != EST_OK) return est_item_failed(item, status);
+    }
+    return EST_OK;
+}
+
 est_status est_plan_resolve(est_plan *plan)
 {
     est_status status;
 
     plan->resolved = false;
-    for (int32_t k = 0; k < plan->n_items; k++) {
-        status = est_item_infer(plan, &plan->items[k], false);
-        if (status != EST_OK) return est_item_failed(&plan->items[k], status);
-        mark_dynamic(plan, &plan->items[k]);
-    }
+    status         = infer_all(plan);
+    plan->inferred = false; /* if it has failed, or what follows fails */
+    EST_TRY(status);
     if (plan->n_layouts == 0) EST_TRY(est_plan_choose_kernels(plan));
     plan->laid_out = still_fits(plan);
     if (!plan->laid_out) { /* larger than anything before: what is small enough for a lane may have changed too */
@@ -215,12 +279,9 @@ est_status est_plan_resolve(est_plan *plan)
         EST_TRY(est_plan_layout(plan));
         est_trace_restart(plan->trace); /* its rows are steps */
     }
-    for (int32_t i = 0; i < plan->n_steps; i++) {
-        est_item *item = &plan->items[plan->steps[i]];
-        if (item->kernel == NULL || item->late) continue;
-        status = est_item_prepare(item);
-        if (status != EST_OK) return est_item_failed(item, status);
-    }
+    EST_TRY(prepare_all(plan));
+    for (int i = 0; i < plan->io.n_feeds; i++) plan->items[plan->item_of[plan->io.feeds[i].id]].changed = false;
+    plan->inferred = true;
     plan->resolved = true;
     return EST_OK;
 }
@@ -276,6 +337,7 @@ static est_status take_feeds(est_plan *plan, const est_tensor *const *feeds)
             view->count          = est_tensor_count(feeds[i]);
             item->out_shape[0]   = *shape;
             item->out_value[0].n = -1;
+            item->changed        = true;
             plan->resolved       = false;
         }
         view->data = est_tensor_view_data(feeds[i]);

@@ -28,27 +28,34 @@ est_status est_item_failed(const est_item *item, est_status status)
 
 static est_status make_arrays(est_plan *plan)
 {
-    size_t n_nodes = (size_t)est_graph_size(plan->graph) + 1, n_items = (size_t)plan->n_items + 1, n_views;
+    size_t n_nodes = (size_t)est_graph_size(plan->graph) + 1, n_items = (size_t)plan->n_items + 1, n_views, n_out = 1;
 
     plan->n_views = 0;
-    for (int32_t k = 0; k < plan->n_items; k++)
-        plan->n_views += est_graph_node(plan->graph, plan->order.nodes[k])->n_out;
-    n_views         = (size_t)plan->n_views + 1;
-    plan->items     = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
-    plan->steps     = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
-    plan->item_of   = est_arena_alloc(plan->arena, sizeof *plan->item_of * n_nodes);
-    plan->views     = est_arena_alloc(plan->arena, sizeof *plan->views * n_views);
-    plan->slots     = est_arena_alloc(plan->arena, sizeof *plan->slots * n_views);
-    plan->buffers   = est_arena_alloc(plan->arena, sizeof *plan->buffers * n_views);
-    plan->followers = est_arena_alloc(plan->arena, sizeof *plan->followers * n_views);
-    plan->fed       = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
-    plan->vars      = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
-    plan->whole     = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
-    plan->changed   = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
-    plan->tables    = est_arena_alloc(plan->arena, sizeof(est_lookup_table *) * n_items);
+    for (int32_t k = 0; k < plan->n_items; k++) {
+        const est_node_def *def = est_graph_node(plan->graph, plan->order.nodes[k]);
+
+        plan->n_views += def->n_out;
+        if ((size_t)def->n_out > n_out) n_out = (size_t)def->n_out;
+    }
+    n_views            = (size_t)plan->n_views + 1;
+    plan->shape_before = est_arena_alloc(plan->arena, sizeof *plan->shape_before * n_out);
+    plan->value_before = est_arena_alloc(plan->arena, sizeof *plan->value_before * n_out);
+    plan->items        = est_arena_alloc(plan->arena, sizeof *plan->items * n_items);
+    plan->steps        = est_arena_alloc(plan->arena, sizeof *plan->steps * n_items);
+    plan->item_of      = est_arena_alloc(plan->arena, sizeof *plan->item_of * n_nodes);
+    plan->views        = est_arena_alloc(plan->arena, sizeof *plan->views * n_views);
+    plan->slots        = est_arena_alloc(plan->arena, sizeof *plan->slots * n_views);
+    plan->buffers      = est_arena_alloc(plan->arena, sizeof *plan->buffers * n_views);
+    plan->followers    = est_arena_alloc(plan->arena, sizeof *plan->followers * n_views);
+    plan->fed          = est_arena_alloc(plan->arena, sizeof *plan->fed * (size_t)(plan->io.n_feeds + 1));
+    plan->vars         = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->whole        = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->changed      = est_arena_alloc(plan->arena, sizeof(est_var *) * n_items);
+    plan->tables       = est_arena_alloc(plan->arena, sizeof(est_lookup_table *) * n_items);
     if (plan->items == NULL || plan->steps == NULL || plan->item_of == NULL || plan->views == NULL ||
         plan->slots == NULL || plan->buffers == NULL || plan->followers == NULL || plan->fed == NULL ||
-        plan->vars == NULL || plan->whole == NULL || plan->changed == NULL || plan->tables == NULL) {
+        plan->vars == NULL || plan->whole == NULL || plan->changed == NULL || plan->tables == NULL ||
+        plan->shape_before == NULL || plan->value_before == NULL) {
         return est_no_memory();
     }
     for (size_t i = 0; i < n_nodes; i++) plan->item_of[i] = -1;

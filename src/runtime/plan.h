@@ -73,6 +73,8 @@ typedef struct est_item {
     bool              runs;     /* its data is needed, or it has an effect */
     bool              dynamic;  /* shapes depend on data of this step: inferred just before it runs */
     bool              followed; /* dynamic, and inferred and prepared in the last run that came to it */
+    bool              looked;   /* infer was asked in this resolve: something that it sees may have changed */
+    bool              changed;  /* a shape or value that it makes is not that of the last resolve */
     bool              late;     /* dynamic, and not even bounded before: its memory and scratch are on the heap */
     int32_t           aside;    /* the side lane that it runs in; -1: none */
     int32_t           met;      /* of such an item: the first of the wave that meets it; n_items: the end does */
@@ -134,11 +136,14 @@ typedef struct est_plan {
     int               n_layouts;
     bool              laid_out; /* memory suits the largest shapes seen; false while a layout is due */
     est_shape        *fed;      /* shapes of the last feeds; rank -2: never fed */
-    bool      resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
-    est_var **vars;     /* that must be initialised before a run */
-    int       n_vars;
-    est_var **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
-    int       n_whole;
+    bool       resolved; /* shapes, memory and kernels are those of `fed`; false after any failure on the way there */
+    bool       inferred; /* the last resolve came to its end: items that see nothing new are as it left them */
+    est_shape *shape_before; /* of an item, while it is inferred again: as many as an item has outputs at most */
+    est_value *value_before;
+    est_var  **vars; /* that must be initialised before a run */
+    int        n_vars;
+    est_var  **whole; /* that something touches not only by rows: all of their rows must have been drawn before a run */
+    int        n_whole;
     /* Variables that something changes not only by rows: their snapshots (kernels/copy_on_write.h) are told before a
      * run. */
     est_var           **changed;

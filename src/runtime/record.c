@@ -143,6 +143,12 @@ est_status est_recorder_create(est_plan *plan, const est_plan_options *options)
     return upload_constants(plan, r);
 }
 
+static void drop_recordings(est_recorder *r)
+{
+    for (int i = 0; i < r->n_kept; i++) r->runs->drop(r->kept[i].recording);
+    r->n_kept = 0;
+}
+
 void est_recorder_watch(est_plan *plan, int fetch)
 {
     est_recorder *r = plan->recorder;
@@ -150,14 +156,7 @@ void est_recorder_watch(est_plan *plan, int fetch)
     if (r->watched == fetch) return;
     r->watched = fetch;
     r->stale   = true;
-    for (int i = 0; i < r->n_kept; i++) r->runs->drop(r->kept[i].recording);
-    r->n_kept = 0;
-}
-
-static void drop_recordings(est_recorder *r)
-{
-    for (int i = 0; i < r->n_kept; i++) r->runs->drop(r->kept[i].recording);
-    r->n_kept = 0;
+    drop_recordings(r);
 }
 
 void est_recorder_free(est_plan *plan)
@@ -247,6 +246,7 @@ static est_status take_shapes(est_plan *plan, const est_plan_input *in)
         item->out_value[0] = value;
         r->now[i].shape    = from->shape;
         r->now[i].value    = value;
+        item->changed      = true;
         plan->resolved     = false;
     }
     return EST_OK;
@@ -274,6 +274,7 @@ static est_status resolve(est_plan *plan, const est_plan_input *in)
     if (late != NULL && !r->by_value) {
         r->by_value = true;
         for (int32_t k = 0; k < plan->n_items; k++) plan->items[k].late = plan->items[k].dynamic = false;
+        plan->inferred = false; /* values are known now */
         plan->laid_out = false; /* what was late has no place in the slab */
         EST_TRY(take_shapes(plan, in));
         EST_TRY(est_plan_resolve(plan));
