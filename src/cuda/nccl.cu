@@ -203,7 +203,10 @@ static bool is_idle(est_sum_group *g)
     bool        idle = false;
 
     if (g->stream == NULL) return true;
-    if (cudaEventCreateWithFlags(&end, cudaEventDisableTiming) != cudaSuccess) return false;
+    if (cudaSetDevice(g->device->number) != cudaSuccess ||
+        cudaEventCreateWithFlags(&end, cudaEventDisableTiming) != cudaSuccess) {
+        return false;
+    }
     if (cudaEventRecord(end, g->stream) == cudaSuccess) {
         for (double until = now() + CALL_SECS; !idle && now() < until; sleep_a_little()) {
             idle = cudaEventQuery(end) == cudaSuccess;
