@@ -87,8 +87,8 @@ EST_API const est_saved_signature *est_saved_model_signature(const est_saved_mod
  * in the order of the signature, and over handles of variables of that graph, by the names that they have in the files.
  * The outputs go to outputs[n_outputs]; *writes (NULL: not wanted) are the operations that change variables, without
  * which no output that needs them is computed, borrowed until the graph is freed. Operations that a signature orders
- * stay in order. EST_INVALID_ARGUMENT: another number or type of inputs, or a variable is missing.
- * EST_UNIMPLEMENTED: it has tables. Errors poison the graph. */
+ * stay in order. Each call has tables of its own, filled as those of the model. EST_INVALID_ARGUMENT: another number or
+ * type of inputs, or a variable is missing. Errors poison the graph. */
 EST_API EST_MUST_CHECK est_status est_saved_model_call(const est_saved_model *model, const char *signature,
                                                        est_graph *graph, est_nodes inputs, est_named_nodes variables,
                                                        est_node *outputs, est_nodes *writes);

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "graph/graph.h"
 #include "graph/op.h"
+#include "kernels/lookup_table.h"
 #include "ops/ops.h"
 #include "predict/saved_model.h"
 
@@ -15,6 +17,7 @@ typedef struct calling {
     est_arena       *arena;
     est_named_nodes  variables;
     bool            *needed; /* [node of from] */
+    bool            *apart;  /* [node of from]: needed to fill a table, whatever else is run before */
     est_node       **moved;  /* [node of from]: its outputs in `to`, or the operation itself if it has none */
     est_node        *writes;
     int              n_writes;
@@ -41,16 +44,38 @@ static est_status take_inputs(calling *c, const est_saved_signature_nodes *s, es
 }
 
 /* Inputs have smaller ids, so one backward walk finds all that is needed before what was given. */
-static void mark_needed(const calling *c, est_nodes outputs)
+static void mark_inputs(const calling *c, bool *marked)
 {
-    for (int i = 0; i < outputs.n; i++) c->needed[outputs.data[i].id] = true;
     for (int32_t id = est_graph_size(c->from) - 1; id >= 0; id--) {
         const est_node_def *def = est_graph_node(c->from, id);
 
-        if (!c->needed[id] || c->moved[id] != NULL) continue;
-        for (int32_t i = 0; i < def->n_in; i++) c->needed[def->in[i].node] = true;
-        for (int32_t i = 0; i < def->n_control; i++) c->needed[def->control[i]] = true;
+        if (!marked[id] || c->moved[id] != NULL) continue;
+        for (int32_t i = 0; i < def->n_in; i++) marked[def->in[i].node] = true;
+        for (int32_t i = 0; i < def->n_control; i++) marked[def->control[i]] = true;
     }
+}
+
+static bool is_table(const est_node_def *def)
+{
+    return def->op->source == EST_SOURCE_TABLE;
+}
+
+/* What is needed for the outputs, and what to fill the tables among it. */
+static est_status mark_needed(const calling *c, est_nodes outputs)
+{
+    for (int i = 0; i < outputs.n; i++) c->needed[outputs.data[i].id] = true;
+    mark_inputs(c, c->needed);
+    for (int32_t id = 0; id < est_graph_size(c->from); id++) {
+        const est_node_def *def = est_graph_node(c->from, id);
+        int32_t             filler;
+
+        if (!c->needed[id] || !is_table(def)) continue;
+        filler = est_lookup_table_filler(c->from, est_lookup_table_name(def));
+        if (filler < 0) return est_fail(EST_UNIMPLEMENTED, "nothing in the graph fills the table '%s'", def->name);
+        c->apart[filler] = true;
+    }
+    mark_inputs(c, c->apart);
+    return EST_OK;
 }
 
 static est_status take_variable(const calling *c, const est_node_def *def)
@@ -80,6 +105,28 @@ static void draw_seeds(const calling *c, const est_node_def *def, est_attr *attr
     }
 }
 
+/* A table of its own for each call: its name is that of the node in the other graph. */
+static void name_table(const calling *c, est_node node)
+{
+    est_node_def *def = est_graph_node(c->to, node.id);
+
+    for (int32_t i = 0; i < def->n_attr; i++) {
+        if (strcmp(def->attr[i].name, "shared_name") == 0) def->attr[i].s = def->name;
+    }
+}
+
+static void finish_node(calling *c, const est_node_def *def, est_node node)
+{
+    if (is_table(def)) {
+        name_table(c, node);
+    } else if (writes_variable(def, c->from)) {
+        if (c->apart[def->id])
+            est_graph_collect(c->to, EST_TABLE_INITIALIZERS, node);
+        else
+            c->writes[c->n_writes++] = node;
+    }
+}
+
 static est_status move_node(calling *c, const est_node_def *def)
 {
     est_node *in   = est_arena_alloc(c->arena, sizeof *in * (size_t)(def->n_in + 1)), node;
@@ -95,22 +142,19 @@ static est_status move_node(calling *c, const est_node_def *def)
         if (c->moved[def->control[i]] != NULL) (void)est_after(node, c->moved[def->control[i]][0]);
     }
     for (int32_t i = 0; i == 0 || i < def->n_out; i++) c->moved[def->id][i] = est_output(node, i);
-    if (writes_variable(def, c->from)) c->writes[c->n_writes++] = node;
+    finish_node(c, def, node);
     return est_graph_status(c->to);
 }
 
-static est_status move_all(calling *c)
+static est_status move_all(calling *c, const bool *marked)
 {
     for (int32_t id = 0; id < est_graph_size(c->from); id++) {
         const est_node_def *def = est_graph_node(c->from, id);
 
-        if (!c->needed[id] || c->moved[id] != NULL) continue;
+        if (!marked[id] || c->moved[id] != NULL) continue;
         c->moved[id] = est_arena_alloc(c->arena, sizeof(est_node) * (size_t)(def->n_out + 1));
         if (c->moved[id] == NULL) return est_no_memory();
-        if (def->n_out == 1 && def->dtype[0] == EST_RESOURCE) {
-            if (def->op != &est_op_var_handle) {
-                return est_fail(EST_UNIMPLEMENTED, "'%s' is a table, which no other graph can have", def->name);
-            }
+        if (def->op == &est_op_var_handle) {
             EST_TRY(take_variable(c, def));
         } else {
             EST_TRY(move_node(c, def));
@@ -119,17 +163,29 @@ static est_status move_all(calling *c)
     return EST_OK;
 }
 
+/* A session fills tables before a step that looks into them: that waits for nothing of the step. */
+static est_status move_tables(calling *c)
+{
+    est_nodes  after  = est_graph_no_after(c->to);
+    est_status status = move_all(c, c->apart);
+
+    est_graph_restore_after(c->to, after);
+    return status;
+}
+
 static est_status call(calling *c, const est_saved_signature_nodes *s, est_nodes inputs, est_node *outputs)
 {
     size_t n = (size_t)est_graph_size(c->from) + 1;
 
     c->needed = est_arena_alloc(c->arena, sizeof *c->needed * n);
+    c->apart  = est_arena_alloc(c->arena, sizeof *c->apart * n);
     c->moved  = est_arena_alloc(c->arena, sizeof *c->moved * n);
     c->writes = est_arena_alloc(est_graph_arena(c->to), sizeof *c->writes * n);
-    if (c->needed == NULL || c->moved == NULL || c->writes == NULL) return est_no_memory();
+    if (c->needed == NULL || c->apart == NULL || c->moved == NULL || c->writes == NULL) return est_no_memory();
     EST_TRY(take_inputs(c, s, inputs));
-    mark_needed(c, s->outputs);
-    EST_TRY(move_all(c));
+    EST_TRY(mark_needed(c, s->outputs));
+    EST_TRY(move_tables(c));
+    EST_TRY(move_all(c, c->needed));
     for (int i = 0; i < s->outputs.n; i++) outputs[i] = c->moved[s->outputs.data[i].id][s->outputs.data[i].output];
     return EST_OK;
 }

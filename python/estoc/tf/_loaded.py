@@ -15,7 +15,7 @@ from .. import predictor
 from .._lib import Keep, check, ffi, here, lib
 from .._tensor import as_dtype
 from ..checkpoint import load_checkpoint
-from ..errors import UnimplementedError
+from ..data import TensorSpec
 from ..graph import Graph, Node, as_node, default_graph
 from . import _structure
 from ._absent import Named
@@ -42,7 +42,7 @@ def variables_of(root: Any) -> list[tuple[list, Variable]]:
                 found.setdefault(id(value), (path, value))
         elif isinstance(value, dict):
             for key in sorted(key for key in value if isinstance(key, str)):
-                walk(value[key], [*path, key])
+                walk(value[key], [*path, {"key": key}])
         elif isinstance(value, (list, tuple)):
             for i, item in enumerate(value):
                 walk(item, [*path, i])
@@ -58,24 +58,50 @@ def variables_of(root: Any) -> list[tuple[list, Variable]]:
     return list(found.values())
 
 
-def write(folder: str, variables: list, functions: dict) -> None:
+def constants_of(arguments: tuple, parameters: list) -> dict | None:
+    """Of a trace the arguments that are numbers, texts or None, by their parameters; None: some can be in no file."""
+    positional, named = arguments
+    if len(positional) > len(parameters):
+        return None
+    found = {}
+    for name, value in [*zip(parameters, positional), *named.items()]:
+        leaves = _structure.flatten(value)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            found[name] = value
+        elif not all(isinstance(leaf, TensorSpec) for leaf in leaves):
+            return None
+    return found
+
+
+def parameters_of(function: Function) -> list | None:
+    """The parameters of a function with their defaults as far as files can have them; None: it takes any number."""
+    found = []
+    for name, parameter in function._signature.parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            return None
+        plain = parameter.default is None or isinstance(parameter.default, (bool, int, float, str))
+        found.append({"name": name, "default": parameter.default} if plain else {"name": name})
+    return found
+
+
+def write(folder: str, variables: list, functions: dict, signatures: dict) -> None:
     """functions.json beside a SavedModel."""
     path = os.path.join(folder, FILE)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"variables": variables, "functions": functions}, file, indent=1)
+        json.dump({"variables": variables, "functions": functions, "signatures": signatures}, file, indent=1)
 
 
-class _Trace:
-    """One trace of a loaded function: a signature whose inputs are in the order of their names."""
+class _Built:
+    """A signature that is built into graphs over the variables of a loaded object. `keys` are its inputs, in the order in
+    which they are given."""
 
-    def __init__(self, owner: "Restored", signature: predictor.Signature, told: dict):
+    def __init__(self, owner: "Restored", signature: predictor.Signature, keys: list, told: dict):
         self._owner, self.name = owner, signature.name
-        self.specs = [signature.inputs[key] for key in sorted(signature.inputs, key=_place)]
-        self.names = [key[key.index("_") + 1:] for key in sorted(signature.inputs, key=_place)]
-        self._given = sorted(range(len(self.specs)), key=lambda i: sorted(signature.inputs, key=_place)[i])
+        self.specs = [signature.inputs[key] for key in keys]
+        self._given = sorted(range(len(keys)), key=lambda i: keys[i])
         self.outputs = list(signature.outputs)
-        self._own_gradients = told["own_gradients"]
+        self._own_gradients = told.get("own_gradients", False)
         self._used: list[Variable] = []
         self.function = Function(self.build)
         self.function._is_users = True
@@ -89,35 +115,36 @@ class _Trace:
         graph = default_graph()
         nodes = [as_node(unwrap(value), graph, spec.dtype) for value, spec in zip(values, self.specs)]
         keep, out, writes = Keep(), ffi.new("est_node[]", len(self.outputs)), ffi.new("est_nodes *")
+        handles = {name: _handle(variable, graph)._c for name, variable in self._owner.variables.items()}
         first = lib.est_graph_operations(graph._c)
         trace = current_trace()
         before = [] if trace is None else [node for several in trace.written.values() for node in several]
         here()
         with graph.after(before):
-            try:
-                check(lib.est_saved_model_call(
-                    self._owner.model._c, keep.string(self.name), graph._c,
-                    keep.span("est_nodes", "est_node", [nodes[i]._c for i in self._given]),
-                    keep.span("est_named_nodes", "est_named_node", [
-                        {"name": keep.string(name), "node": _handle(variable, graph)._c}
-                        for name, variable in self._owner.variables.items()]), out, writes))
-            except UnimplementedError as error:
-                if "is a table" not in error.message:
-                    raise
-                raise UnimplementedError(f"{error.message}: {self.name.split('/')[1]} looks up a table, which only a "
-                                         "signature can after load; save it with signatures={...} and call "
-                                         "loaded.signatures[...]") from None
+            check(lib.est_saved_model_call(
+                self._owner.model._c, keep.string(self.name), graph._c,
+                keep.span("est_nodes", "est_node", [nodes[i]._c for i in self._given]),
+                keep.span("est_named_nodes", "est_named_node", [
+                    {"name": keep.string(name), "node": handle} for name, handle in handles.items()]), out, writes))
         made = [Node(graph, writes[0].data[i]) for i in range(writes[0].n)]
-        if made and trace is None:
+        exported = getattr(graph, "writes", None)
+        if made and trace is None and exported is None:
             raise NotImplementedError(f"{self.name} changes variables; call it outside of graphs, or in a tf.function")
         variables = _variables_in(graph, first, list(self._owner.variables.values()))
         self._used += [v for v in variables if not any(v is item for item in self._used)]
         for node in made:
-            handle = lib.est_node_input(node._c, 0).id
-            names = [v._name for v in self._owner.variables.values() if v._handle._c.id == handle]
-            trace.add_write(names, node)
+            written = lib.est_node_input(node._c, 0).id
+            names = [self._owner.variables[name]._name for name, handle in handles.items() if handle.id == written]
+            if trace is not None:
+                trace.add_write(names, node)
+                trace.rereads = True  # outputs come after it: tapes go back through this very run
+            for name in names if trace is None else ():
+                exported.setdefault(name, []).append(node)
         results = {name: Node(graph, out[i]) for i, name in enumerate(self.outputs)}
-        return _packed(self._without_gradients(results) if self._own_gradients else results)
+        return self._packed(self._without_gradients(results) if self._own_gradients else results)
+
+    def _packed(self, results: dict) -> Any:
+        return results
 
     def _without_gradients(self, results: dict) -> dict:
         """The gradients that the program has given are in none of the files: an error where they are asked for."""
@@ -132,6 +159,71 @@ class _Trace:
             return values, gradients
 
         return dict(zip(results, known(*results.values())))
+
+
+class Signature(_Built):
+    """A signature of a loaded object, whose variables it reads and changes."""
+
+    def __init__(self, owner: "Restored", signature: predictor.Signature, told: dict):
+        self.keys = sorted(signature.inputs)
+        super().__init__(owner, signature, self.keys, told)
+
+    def __call__(self, named: dict) -> dict:
+        return self.function(*_converted([named[key] for key in self.keys], self.specs))
+
+    def concrete(self) -> Any:
+        """Its trace, for a SavedModel that is written again."""
+        return self.function.get_concrete_function(*(
+            TensorSpec(spec.shape, spec.dtype, key) for key, spec in zip(self.keys, self.specs)))
+
+
+class _Trace(_Built):
+    """One trace of a loaded function: a signature whose inputs are in the order of their names."""
+
+    def __init__(self, owner: "Restored", signature: predictor.Signature, told: dict):
+        keys = sorted(signature.inputs, key=_place)
+        super().__init__(owner, signature, keys, told)
+        self.names = [key[key.index("_") + 1:] for key in keys]
+        self.told = told
+        self._constants, self._parameters = told.get("constants", {}), told.get("parameters")
+
+    def concrete(self) -> Any:
+        return self.function.get_concrete_function(*(
+            TensorSpec(spec.shape, spec.dtype, name) for name, spec in zip(self.names, self.specs)))
+
+    def _packed(self, results: dict) -> Any:
+        return _packed(results)
+
+    def values(self, arguments: tuple, named: dict) -> list | None:
+        """The tensors among arguments, in the order of the trace; None: they are not those of this trace."""
+        if self._parameters is not None:
+            bound = self._bound(arguments, named)
+            if bound is None:
+                return None
+            arguments, named = bound
+        given = _structure.flatten(arguments)
+        if len(given) > len(self.names) or not set(named) <= set(self.names):
+            return None
+        values = dict(zip(self.names, _converted(given, self.specs)))
+        values.update({key: _converted([value], [self.specs[self.names.index(key)]])[0]
+                       for key, value in named.items()})
+        if values.keys() != set(self.names) or not all(
+                _fits(values[name], spec) for name, spec in zip(self.names, self.specs)):
+            return None
+        return [values[name] for name in self.names]
+
+    def _bound(self, arguments: tuple, named: dict) -> tuple | None:
+        """The arguments but those that the trace has as values, by their parameters; None: others."""
+        names = [parameter["name"] for parameter in self._parameters]
+        if len(arguments) > len(names) or set(named) & set(names[:len(arguments)]):
+            return None
+        values = {parameter["name"]: parameter["default"] for parameter in self._parameters if "default" in parameter}
+        values.update({**dict(zip(names, arguments)), **named})
+        for name, constant in self._constants.items():
+            if name not in values or type(values[name]) is not type(constant) or values.pop(name) != constant:
+                return None
+        known = [values.pop(name) for name in names if name in values]
+        return known, values
 
 
 def _place(name: str) -> int:
@@ -184,20 +276,14 @@ class RestoredFunction:
         return [trace.function for trace in self._traces]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        given = _structure.flatten(arguments)
         for trace in self._traces:
-            values = dict(zip(trace.names, _converted(given, trace.specs)))
-            values.update({key: _converted([value], [trace.specs[trace.names.index(key)]])[0]
-                           for key, value in named.items() if key in trace.names})
-            known = len(given) <= len(trace.names) and set(named) <= set(trace.names)
-            if known and values.keys() == set(trace.names) and all(
-                    _fits(values[name], spec) for name, spec in zip(trace.names, trace.specs)):
-                values = [values[name] for name in trace.names]
+            values = trace.values(arguments, named)
+            if values is not None:
                 result = trace.function(*values)
                 return None if trace.outputs == [WRITES] else result
+        takes = [f"{trace.specs}{f' with {trace._constants}' if trace._constants else ''}" for trace in self._traces]
         raise ValueError(f"Could not find matching concrete function to call loaded from the SavedModel: {self.__name__} "
-                         f"got {given}, and takes "
-                         f"{' or '.join(str(trace.specs) for trace in self._traces)}")
+                         f"got {_structure.flatten((arguments, named))}, and takes {' or '.join(takes)}")
 
 
 def _converted(values: list, specs: list) -> list:
@@ -226,25 +312,31 @@ class Restored(Named):
         for name, several in told["functions"].items():
             self.functions[name] = RestoredFunction(name, [
                 _Trace(self, model.signatures[f"__function__/{name}/{i}"], trace) for i, trace in enumerate(several)])
+        self._told = told.get("signatures", {})
+
+    def signature(self, name: str) -> Signature:
+        return Signature(self, self.model.signatures[name], self._told.get(name, {}))
 
 
-class _Part:
+class _Part(Module):
     """An object within the loaded one."""
 
 
 def _set(attributes: dict, path: list, variable: Variable) -> None:
-    """Puts a variable where its attributes, keys and numbers lead."""
+    """Puts a variable where its attributes, keys ({"key": ...}) and numbers lead."""
     place: Any = attributes
     for key, after in zip(path, [*path[1:], None]):
-        made = variable if after is None else [] if isinstance(after, int) else _Part()
+        made = variable if after is None else [] if isinstance(after, int) else {} if isinstance(
+            after, dict) else _Part("part")
         if isinstance(place, list):
             place += [None] * (key + 1 - len(place))
             if place[key] is None:
                 place[key] = made
             place = place[key]
         else:
-            inside = place if isinstance(place, dict) else vars(place)
-            place = inside.setdefault(key, made)
+            inside, name = (place, key["key"] if isinstance(key, dict) else key) if isinstance(place, dict) else (
+                vars(place), key)
+            place = inside.setdefault(name, made)
 
 
 def read(model: predictor.SavedModel) -> Restored | None:

@@ -60,11 +60,22 @@ def _functions_of(obj: _Any) -> dict[str, _Traced]:
 
 
 def _concretes_of(function: _Traced) -> list[_ConcreteFunction]:
-    """Traces that take tensors only."""
+    """Traces that take tensors, numbers and texts only."""
     if function.input_signature is not None:
         return [function.get_concrete_function()]
     made = list({id(item): item for item in function._cache.values()}.values())
-    return [item for item in made if all(isinstance(leaf, _TensorSpec) for leaf in _structure.flatten(item.arguments))]
+    return [item for item in made if _told_of(item) is not None]
+
+
+def _told_of(concrete: _ConcreteFunction) -> dict | None:
+    """What a file has of the arguments of a trace; None: they can be in no file."""
+    parameters = _loaded.parameters_of(concrete._function)
+    if all(isinstance(leaf, _TensorSpec) for leaf in _structure.flatten(concrete.arguments)):
+        return {} if parameters is None else {"parameters": parameters, "constants": {}}
+    if parameters is None:
+        return None
+    constants = _loaded.constants_of(concrete.arguments, [parameter["name"] for parameter in parameters])
+    return None if constants is None else {"parameters": parameters, "constants": constants}
 
 
 def _as_concrete(name: str, function: _Any) -> _ConcreteFunction:
@@ -75,6 +86,8 @@ def _as_concrete(name: str, function: _Any) -> _ConcreteFunction:
                              "`input_signature` argument to `tf.function`, or a concrete function be given: "
                              "fn.get_concrete_function(tf.TensorSpec(...)).")
         return function.get_concrete_function()
+    if isinstance(function, _Function) and function._built is not None:
+        return function._built.concrete()
     if not isinstance(function, _ConcreteFunction):
         raise ValueError(f"Expected a TensorFlow function for which to generate a signature, but got {function!r} for "
                          f"{name!r}; decorate it with tf.function.")
@@ -82,6 +95,9 @@ def _as_concrete(name: str, function: _Any) -> _ConcreteFunction:
 
 
 def _signatures_of(obj: _Any, given: _Any) -> dict[str, _ConcreteFunction]:
+    restored = getattr(obj, "_restored", None)
+    if given is None and restored is not None:  # as in TensorFlow, those of a loaded object have to be given again
+        return {}
     if given is None:
         single = [function for function in _functions_of(obj).values() if function.input_signature is not None and
                   any(isinstance(leaf, _Node) for leaf in _structure.flatten(
@@ -123,10 +139,11 @@ class _Export:
         self.graph.twins, self.graph.twin_of = {}, {}
         self.graph.writes = {}
         self.told: dict[str, list] = {}  # function -> what functions.json has of its traces
+        self.told_signatures: dict[str, dict] = {}
         self.keep = _Keep()
         self.signatures: list = []
 
-    def add(self, name: str, concrete: _ConcreteFunction) -> None:
+    def add(self, name: str, concrete: _ConcreteFunction, told: dict) -> None:
         names = concrete.argument_names
         if name.startswith(_FUNCTION):  # which is first must be known when it is called again
             names = [f"arg{i}_{argument}" for i, argument in enumerate(names)]
@@ -156,9 +173,12 @@ class _Export:
         if not outputs and not writes:
             raise ValueError(f"{concrete.name} returns nothing; a signature has outputs")
         outputs = self._after(writes, outputs or {_loaded.WRITES: self.graph.constant(True)}) if writes else outputs
+        told = {**told, "own_gradients": told.get("own_gradients", False) or any(
+            _has_own_gradient(item) for item in self.graph.keep[own:])}
         if name.startswith(_FUNCTION):
-            self.told.setdefault(name.split("/")[1], []).append(
-                {"own_gradients": any(_has_own_gradient(item) for item in self.graph.keep[own:])})
+            self.told.setdefault(name.split("/")[1], []).append(told)
+        else:
+            self.told_signatures[name] = told
         self.signatures.append({
             "name": self.keep.string(name), "inputs": self._named(dict(zip(names, nodes))),
             "outputs": self._named(outputs)})
@@ -178,7 +198,8 @@ class _Export:
         ways = {id(variable): way for way, variable in _loaded.variables_of(self.root)}
         _loaded.write(path, [
             {"node": twin._name, "name": variable.name.split(":")[0], "path": ways.get(id(variable), []),
-             "trainable": bool(variable.trainable)} for twin, variable in self._pairs()], self.told)
+             "trainable": bool(variable.trainable)} for twin, variable in self._pairs()], self.told,
+            self.told_signatures)
 
     def _named(self, nodes: dict[str, _Node]) -> _Any:
         return self.keep.span("est_named_nodes", "est_named_node", [
@@ -244,15 +265,18 @@ def _write(obj: _Any, path: str, signatures: _Any) -> dict[int, str]:
     """Writes the functions and signatures of an object; gives the names in the files of its variables, by their id."""
     export = _Export(obj)
     for name, concrete in _signatures_of(obj, signatures).items():
-        export.add(name, concrete)
+        export.add(name, concrete, {})
     for name, function in _functions_of(obj).items():
         concretes = _concretes_of(function)
         if any(concrete not in concretes for concrete in function._cache.values()):
-            _logger.warning("saved_model.save: traces of %s with arguments that are not tensors are not in %s, and its "
-                            "function there cannot be called with such; give them as tensors, or save a function of the "
-                            "others with an input_signature for each value", name, path)
+            _logger.warning("saved_model.save: traces of %s with arguments that are neither tensors nor numbers or texts "
+                            "are not in %s, and its function there cannot be called with such; give them as tensors, or "
+                            "save a function of the others with an input_signature for each value", name, path)
         for i, concrete in enumerate(concretes):
-            export.add(f"{_FUNCTION}{name}/{i}", concrete)
+            export.add(f"{_FUNCTION}{name}/{i}", concrete, _told_of(concrete) or {})
+    for name, restored in getattr(getattr(obj, "_restored", None), "functions", {}).items():  # of a loaded object
+        for i, trace in enumerate(restored._traces):
+            export.add(f"{_FUNCTION}{name}/{i}", trace.concrete(), trace.told)
     if not export.signatures:
         raise NotImplementedError("there is no function to write: call a tf.function of the object once, give it an "
                                   "input_signature, or name signatures; variables alone are a tf.train.Checkpoint")
@@ -267,25 +291,33 @@ def _write(obj: _Any, path: str, signatures: _Any) -> dict[int, str]:
 # --- loading ----------------------------------------------------------------------------------------------------------
 
 
+def _specs(specs: dict) -> dict[str, _TensorSpec]:
+    return {name: _TensorSpec(spec.shape, spec.dtype, name) for name, spec in specs.items()}
+
+
 class _Function:
     """A signature as a function of tensors by their names."""
 
-    def __init__(self, model: _predictor.SavedModel, signature: _predictor.Signature):
-        self._predictor = _predictor.Predictor(model, signature.name)
+    def __init__(self, model: _predictor.SavedModel, signature: _predictor.Signature, restored: _Any = None):
+        self._built = None if restored is None else restored.signature(signature.name)
+        self._predictor = _predictor.Predictor(model, signature.name) if restored is None else None
+        self.inputs, self.outputs = _specs(signature.inputs), _specs(signature.outputs)
         self.name = signature.name
-        self.structured_input_signature = ((), dict(self._predictor.inputs))
-        self.structured_outputs = dict(self._predictor.outputs)
+        self.structured_input_signature = ((), self.inputs)
+        self.structured_outputs = self.outputs
 
     def __call__(self, *arguments: _Any, **named: _Any) -> dict[str, _Tensor]:
         if arguments:
-            if len(arguments) != 1 or len(self._predictor.inputs) != 1 or named:
-                raise TypeError(f"{self.name}() takes its inputs by name: {', '.join(self._predictor.inputs)}")
-            named = {next(iter(self._predictor.inputs)): arguments[0]}
-        missing = sorted(set(self._predictor.inputs) - set(named))
-        unknown = sorted(set(named) - set(self._predictor.inputs))
+            if len(arguments) != 1 or len(self.inputs) != 1 or named:
+                raise TypeError(f"{self.name}() takes its inputs by name: {', '.join(self.inputs)}")
+            named = {next(iter(self.inputs)): arguments[0]}
+        missing = sorted(set(self.inputs) - set(named))
+        unknown = sorted(set(named) - set(self.inputs))
         if missing or unknown:
-            raise TypeError(f"{self.name}() takes {', '.join(self._predictor.inputs)}; missing: "
+            raise TypeError(f"{self.name}() takes {', '.join(self.inputs)}; missing: "
                             f"{', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}")
+        if self._built is not None:  # over the variables of the loaded object, which it may change
+            return self._built(named)
         if any(isinstance(value, _Node) for value in named.values()):
             raise NotImplementedError(f"{self.name} of a SavedModel runs by itself and is no part of a tf.function: call "
                                       "it, or strategy.run it, outside of one")
@@ -295,22 +327,22 @@ class _Function:
 
     def _no_rows(self, inputs: dict) -> dict:
         """What an empty batch gives, as a replica may get one; {}: there are rows, or shapes are not known."""
-        shapes = {name: tuple(spec.shape or ()) for name, spec in self._predictor.outputs.items()}
+        shapes = {name: tuple(spec.shape or ()) for name, spec in self.outputs.items()}
         if not any(array.ndim > 0 and array.shape[0] == 0 for array in inputs.values()) or not all(
                 shape and shape[0] is None and None not in shape[1:] for shape in shapes.values()):
             return {}
         return {name: _np.empty((0,) + shapes[name][1:], spec.dtype.as_numpy_dtype)
-                for name, spec in self._predictor.outputs.items()}
+                for name, spec in self.outputs.items()}
 
     def __repr__(self) -> str:
-        return f"<signature {self.name}({', '.join(self._predictor.inputs)})>"
+        return f"<signature {self.name}({', '.join(self.inputs)})>"
 
 
 class _Signatures(dict):
     """Signatures by name; one that needs an operation that does not exist says so when it is asked for."""
 
-    def __init__(self, model: _predictor.SavedModel):
-        self._model = model
+    def __init__(self, model: _predictor.SavedModel, restored: _Any):
+        self._model, self._restored = model, restored
         super().__init__({name: None for name in model.signatures if not name.startswith(_FUNCTION)})
 
     def __getitem__(self, name: str) -> _Function:
@@ -318,7 +350,7 @@ class _Signatures(dict):
             raise KeyError(name)
         found = super().__getitem__(name)
         if found is None:
-            found = _Function(self._model, self._model.signatures[name])
+            found = _Function(self._model, self._model.signatures[name], self._restored)
             super().__setitem__(name, found)
         return found
 
@@ -339,8 +371,8 @@ class Loaded(_Module):
     def __init__(self, model: _predictor.SavedModel):
         super().__init__("loaded")
         self._model = model
-        self.signatures = _Signatures(model)
         self._restored = restored = _loaded.read(model)
+        self.signatures = _Signatures(model, restored)
         if restored is not None:
             vars(self).update(restored.attributes)
             vars(self).update({name if name != "__call__" else "_call": function
@@ -369,8 +401,8 @@ class Loaded(_Module):
         if named.pop("training", None):
             raise NotImplementedError("a SavedModel that is loaded predicts; training=True does not exist")
         leaves = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], dict) else dict(
-            zip(function._predictor.inputs, _structure.flatten(arguments)))
-        results = function(**{name: _as_array(_unwrap(value), function._predictor.inputs[name].dtype)
+            zip(function.inputs, _structure.flatten(arguments)))
+        results = function(**{name: _as_array(_unwrap(value), function.inputs[name].dtype)
                               for name, value in {**leaves, **named}.items()})
         return next(iter(results.values())) if len(results) == 1 else results
 
