@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from .. import ops
 from ..errors import InvalidArgumentError
 from .._tensor import as_array, as_dtype, float32, int32, int64
-from ..graph import NeedsValue, Node
+from ..data import TensorSpec
+from ..graph import NeedsValue, Node, default_graph
 from ._array import _plain_shape
 from ._eager import Tensor, is_recorded, unwrap
 from ._module import Module
-from ._trace import current_trace
+from ._trace import current_strategy, current_trace, replica_context
 from ._variable import Variable
 
 _MASK = 2**32 - 1
@@ -203,9 +205,41 @@ def create_rng_state(seed: Any, alg: Any) -> np.ndarray:
     return np.concatenate([np.zeros(max(3 - len(given), 0), np.int64), given])[:3]
 
 
+class _Draw:
+    """One draw of a function that was traced: every run is given its numbers, as the next element of an iterator."""
+
+    def __init__(self, draws: "_Draws", offset: int, replica: int | None, arguments: tuple):
+        self._draws, self._offset, self._replica, self._arguments = draws, offset, replica, arguments
+
+    def _next_values(self) -> list[np.ndarray]:
+        draws = self._draws
+        if self is draws.all[0]:
+            draws.before = draws.generator._value()
+        drawn = draws.generator._numbers_at(draws.before, self._offset, self._replica, *self._arguments)
+        if self is draws.all[-1]:
+            draws.generator._go_on(draws.before, max(draws.offsets.values()))
+        return [drawn.numpy()]
+
+
+class _Draws:
+    """The draws of one generator in one trace. A run goes on from the state that it finds."""
+
+    def __init__(self, generator: "Generator"):
+        self.generator = generator
+        self.all: list[_Draw] = []
+        self.offsets: dict[int | None, int] = {}  # how far each replica has gone
+        self.before: Any = None
+
+    def add(self, trace: Any, count: int, replica: int | None, sizes: Any, arguments: tuple) -> Any:
+        offset = self.offsets.get(replica, 0)
+        self.offsets[replica] = offset + count
+        self.all.append(_Draw(self, offset, replica, (sizes, *arguments)))
+        return trace.pull(self.all[-1], TensorSpec(sizes, as_dtype(arguments[1])))
+
+
 class Generator(Module):
-    """tf.random.Generator: random numbers of a state, which every call changes. A tf.function that draws is run as
-    Python."""
+    """tf.random.Generator: random numbers of a state, which every call changes. One that is made in the scope of a
+    strategy has other numbers in each replica."""
 
     def __init__(self, copy_from: Any = None, state: Any = None, alg: Any = None):
         super().__init__("generator")
@@ -216,6 +250,9 @@ class Generator(Module):
         if state is None or alg is None:
             raise ValueError("state and alg are needed; Generator.from_seed makes them")
         check_algorithm(alg)
+        self._strategy = current_strategy()
+        self._made_in = current_trace()
+        self._read_in: Any = None  # the trace that has read the state
         self._state_var = Variable(np.asarray(as_array(unwrap(state)), np.int64), trainable=False, name="StateVar")
 
     @classmethod
@@ -239,18 +276,30 @@ class Generator(Module):
         numbers = np.array([secrets.randbits(64) for _ in range(3)], np.uint64).view(np.int64)
         return cls(state=numbers, alg=1 if alg is None else alg)
 
-    state = property(lambda self: self._state_var)
     algorithm = property(lambda self: 1)
+
+    @property
+    def state(self) -> Variable:
+        """The counter and the key."""
+        trace = current_trace()
+        if trace is not None:
+            if self in trace.draws:
+                raise NeedsValue("a function that draws from a tf.random.Generator cannot read its state")
+            self._read_in = trace
+        return self._state_var
 
     @property
     def key(self) -> Tensor:
         return Tensor(self._numbers()[2])
 
-    def _numbers(self) -> np.ndarray:
-        if current_trace() is not None:
-            raise NeedsValue("tf.random.Generator draws at once; tf.random.normal and its like draw other numbers in every "
-                             "run of a function")
+    def _value(self) -> np.ndarray:
         return self._state_var.numpy()
+
+    def _numbers(self) -> np.ndarray:
+        if default_graph() is not None:
+            raise NeedsValue("tf.random.Generator draws in functions, and outside of them; in other graphs tf.random.normal "
+                             "and its like draw other numbers in every run")
+        return self._value()
 
     def reset(self, state: Any) -> None:
         """Goes to a state."""
@@ -267,21 +316,51 @@ class Generator(Module):
     def skip(self, delta: Any) -> Tensor:
         """Goes over so many numbers; the state before."""
         before = self._numbers()
-        low, high = (int(part) & 2**64 - 1 for part in before[:2])
-        counter = (low | high << 64) + int(unwrap(delta)) * _SKIP
-        after = np.array([counter & 2**64 - 1, counter >> 64 & 2**64 - 1], np.uint64).view(np.int64)
-        self._state_var.assign(np.concatenate([after, before[2:]]))
+        self._go_on(before, int(unwrap(delta)))
         return Tensor(before)
 
-    def _draw(self, shape: Any, what: str, dtype: Any, low: Any = 0, high: Any = None) -> Tensor:
+    def _go_on(self, before: np.ndarray, count: int) -> None:
+        counter = _counter_of(before) + count * _SKIP
+        after = np.array([counter & 2**64 - 1, counter >> 64 & 2**64 - 1], np.uint64).view(np.int64)
+        self._state_var.assign(np.concatenate([after, before[2:]]))
+
+    def _numbers_at(self, before: np.ndarray, offset: int, replica: int | None, sizes: Any, what: str, dtype: Any,
+                    low: Any = 0, high: Any = None) -> Tensor:
+        key = int(before[2]) & 2**64 - 1
+        if replica is not None:  # the key of a replica is drawn with its number for a counter
+            key = int(_integers(key, replica, 1, int64)[0])
+        return _draw(key, _counter_of(before) + offset * _SKIP, sizes, what, dtype, low, high)
+
+    def _replica(self) -> int | None:
+        context = replica_context()
+        return None if self._strategy is None or context is None else int(context.replica_id_in_sync_group)
+
+    def _draw(self, shape: Any, what: str, dtype: Any, low: Any = 0, high: Any = None) -> Any:
         sizes = _plain_shape(shape)
         if isinstance(sizes, Node):
             raise NeedsValue("the shape of what a tf.random.Generator draws must have a value")
+        count, trace = int(np.prod(sizes, dtype=np.int64)), current_trace()
+        if trace is not None:
+            return self._draw_in(trace, count, sizes, what, dtype, low, high)
         before = self._numbers()
-        low_, high_, key = (int(part) & 2**64 - 1 for part in before)
-        drawn = _draw(key, low_ | high_ << 64, sizes, what, dtype, low, high)
-        self.skip(int(np.prod(sizes, dtype=np.int64)))
+        drawn = self._numbers_at(before, 0, self._replica(), sizes, what, dtype, low, high)
+        self._go_on(before, count)
         return drawn
+
+    def _draw_in(self, trace: Any, count: int, sizes: Any, what: str, dtype: Any, low: Any, high: Any) -> Any:
+        """What a function that is traced draws."""
+        if isinstance(low, Node) or isinstance(high, Node) or is_recorded(low) or is_recorded(high):
+            raise NeedsValue("the bounds, mean and deviation of what a tf.random.Generator draws must have values; multiply "
+                             "and add what is drawn without them")
+        if self._made_in is not None:
+            raise NeedsValue("a tf.random.Generator is made outside of the function, or of what strategy.run is given: a "
+                             "trace would go on with its numbers in the next run")
+        if trace.world.is_remote:
+            raise NeedsValue("tf.random.Generator draws in this process; tf.random.normal and its like draw at the tasks")
+        if self._read_in is trace:
+            raise NeedsValue("a function that reads the state of a tf.random.Generator cannot draw from it")
+        draws = trace.draws.setdefault(self, _Draws(self))
+        return draws.add(trace, count, self._replica(), sizes, (what, dtype, low, high))
 
     def normal(self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32,
                name: str | None = None) -> Tensor:
@@ -304,12 +383,20 @@ class Generator(Module):
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """Seeds of stateless calls, [2, count]."""
-        drawn = self.uniform_full_int([int(count)], int64)._value
-        return Tensor(np.stack([drawn, np.zeros_like(drawn)]))
+        drawn = self.uniform_full_int([int(count)], int64)
+        if isinstance(drawn, Node):
+            return ops.stack([drawn, ops.zeros_like(drawn)])
+        return Tensor(np.stack([drawn._value, np.zeros_like(drawn._value)]))
 
     def split(self, count: int = 1) -> list["Generator"]:
         """So many generators, each of numbers of its own."""
+        self._numbers()  # in a function there is none
         return [Generator(state=np.array([0, 0, key], np.int64), alg=1) for key in self.make_seeds(count)._value[0]]
+
+
+def _counter_of(state: np.ndarray) -> int:
+    low, high = (int(part) & 2**64 - 1 for part in state[:2])
+    return low | high << 64
 
 
 def _joined(key: Any, counter: Any) -> np.ndarray:

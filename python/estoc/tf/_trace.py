@@ -21,6 +21,7 @@ class Trace:
         self.world = world
         self.graph = world.graph
         self.pulls: list[tuple[Any, list[Node]]] = []  # iterators and the placeholders of their next elements
+        self.draws: dict[Any, Any] = {}  # generators that it draws from, and what is drawn
         self.targets: list[Node] = []
         self.written: dict[str, list[Node]] = {}  # by name of variable, writes of this trace
         self.late: list = []  # called after tracing
