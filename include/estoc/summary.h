@@ -45,6 +45,9 @@ EST_API void est_summary_add_images(est_summary_writer *writer, const char *tag,
                                     const est_shape *shape, const void *data, int max);
 EST_API void est_summary_end(est_summary_writer *writer);
 
+/* Writes an event with a graph, an encoded GraphDef. */
+EST_API void est_summary_graph(est_summary_writer *writer, int64_t step, est_str graph_def);
+
 /* Writes what is buffered to the file; every few seconds an event does so too. */
 EST_API void est_summary_flush(est_summary_writer *writer);
 

@@ -38,6 +38,12 @@ class SummaryWriter:
             getattr(self, "_" + kind)(writer, tag.encode(), value)
         lib.est_summary_end(writer)
 
+    def graph(self, graph_def: bytes, step: int = 0) -> None:
+        """An encoded GraphDef, which TensorBoard shows."""
+        keep = Keep()
+        lib.est_summary_graph(self._writer(), int(step),
+                              keep.new("est_str *", (keep.new("char[]", graph_def), len(graph_def)))[0])
+
     @staticmethod
     def _scalar(writer: Any, tag: bytes, value: Any) -> None:
         array = np.asarray(value)

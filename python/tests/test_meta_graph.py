@@ -8,8 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
+import estoc
 import estoc.tf as tf
 import meta_graphs
+from estoc.tf.compat.v1._meta_graph import _fields
 
 v1 = tf.compat.v1
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden_meta_graphs")
@@ -146,3 +148,93 @@ def test_what_is_refused(tmp_path):
         v1.get_variable("w", [])
         with pytest.raises(NotImplementedError, match="collection_list"):
             v1.train.Saver().export_meta_graph(collection_list=["a"])
+
+
+def _graphs(folder):
+    """The names of operations of each graph of an event file, but those of constants."""
+    path, = folder.iterdir()
+    events = [dict(_fields(event)) for event in estoc.io.read_tfrecords(path)]
+    graphs = [v1.GraphDef.FromString(event[4]) for event in events if 4 in event]  # Event.graph_def
+    return [sorted(node.name for node in found.node if node.op != "Const") for found in graphs]
+
+
+def test_writers_write_graphs(tmp_path):
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        tf.add(v1.placeholder(tf.float32, [], name="x"), 1.0, name="y")
+        with v1.summary.FileWriter(tmp_path / "a", graph) as writer:
+            writer.add_graph(graph)
+            writer.add_graph(graph.as_graph_def())
+        v1.summary.FileWriter(tmp_path / "b", session=session).close()
+    with tf.summary.create_file_writer(str(tmp_path / "c")).as_default():
+        assert tf.summary.graph(graph) and tf.summary.graph(graph.as_graph_def())
+    assert not tf.summary.graph(graph)
+    assert [_graphs(tmp_path / folder) for folder in "abc"] == [[["x", "y"]] * count for count in (3, 1, 2)]
+
+
+def test_functions_that_run_are_written(tmp_path):
+    w = tf.Variable(2.0, name="slope")
+
+    @tf.function
+    def scaled(x):
+        return tf.nn.relu(x * w)
+
+    @tf.function
+    def other(x):
+        return tf.exp(x)
+
+    other(1.0)
+    with tf.summary.create_file_writer(str(tmp_path)).as_default():
+        with pytest.raises(ValueError, match="Must enable trace before export"):
+            tf.summary.trace_export("scaled", step=0)
+        tf.summary.trace_on()
+        scaled(tf.constant(1.0)), scaled(tf.constant(2.0))
+        tf.summary.trace_export("scaled", step=0)
+        tf.summary.trace_on()
+        other(2.0)
+        tf.summary.trace_off()
+        with pytest.raises(NotImplementedError, match="ProfilerHook"):
+            tf.summary.trace_on(profiler=True)
+    names, = _graphs(tmp_path)
+    kinds = [name.rstrip("_0123456789") for name in names]
+    assert len(names) == 5 and {"Placeholder", "Mul", "Relu", "ReadVariableOp"} <= set(kinds)
+
+
+def test_a_wrapped_graph_is_a_function():
+    def build(x, y):
+        w = v1.get_variable("w", initializer=3.0)
+        return {"sum": x * w + y, "square": tf.square(x, name="square")}
+
+    spec = tf.TensorSpec([], tf.float32)
+    wrapped = v1.wrap_function(build, [spec, spec])
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = wrapped(x, tf.constant(1.0))
+        y = found["sum"] * 2 + found["square"]
+    assert (float(found["sum"]), float(found["square"]), float(tape.gradient(y, x))) == (7, 4, 10)
+    assert [(variable.name, float(variable.numpy())) for variable in wrapped.variables] == [("w:0", 3.0)]
+    square = wrapped.prune(wrapped.inputs[0], "square:0")
+    assert float(square(tf.constant(4.0))) == 16
+    with pytest.raises(NotImplementedError, match="no part of a tf.function"):
+        tf.function(lambda a: square(a))(x)
+    with pytest.raises(TypeError, match="got 2 arguments"):
+        square(x, x)
+
+
+def test_a_wrapped_import_is_restored_without_a_session(tmp_path):
+    path = str(tmp_path / "line")
+    with _line(7.0).as_default(), v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(v1.assign_add(v1.global_variables()[0], 1.0))
+        v1.train.Saver().save(session, path)
+
+    def build():
+        v1.train.import_meta_graph(path + ".meta")
+
+    wrapped = v1.wrap_function(build, [])
+    line = wrapped.prune(wrapped.graph.get_tensor_by_name("x:0"), wrapped.graph.get_tensor_by_name("y:0"))
+    assert wrapped() is None and line(tf.constant([2.0])).numpy().tolist() == [14.0]
+    v1.train.Saver(wrapped.variables).restore(sess=None, save_path=path)
+    assert line(tf.constant([2.0])).numpy().tolist() == [16.0]
+    with _line(1.0).as_default(), pytest.raises(NotImplementedError, match="has its value in a session"):
+        v1.global_variables()[0].numpy()

@@ -111,8 +111,7 @@ def test_everything_public_says_what_it_does():
     ("tf.raw_ops", "no custom operations"), ("tf.autograph", "without AutoGraph; tf.where"),
     ("tf.estimator.BoostedTreesClassifier", "DNNLinearCombinedClassifier.*XGBoost"),
     ("tf.estimator.BoostedTreesRegressor", "DNNLinearCombinedRegressor"),
-    ("tf.compat.v1.wrap_function", "tf.function"),
-    ("tf.compat.v1.RunMetadata", "ProfilerHook"), ("tf.summary.trace_on", "graph.pbtxt")])
+    ("tf.compat.v1.RunMetadata", "ProfilerHook"), ("tf.profiler", "ProfilerHook")])
 def test_refusals_have_a_reason(name, reason):
     with pytest.raises(AttributeError, match=reason):
         resolve(name)
@@ -132,15 +131,15 @@ options caching_device use_locking use_resource colocate_gradients_with_ops
 gate_gradients aggregation_method merge_devices reduce_to_device bytes_per_string accept_options
 read_value stateful stable shift
 shape_invariants infer_shape swap_memory optimize fallback_to_while_loop warn tensor_array_name colocate_with_first_write_call fast strict
-strip_default_attrs save_debug_info save_graph_def save_traces clear_devices graph
-graph_def clear_extraneous_savers op_dict producer_op_list checkpoint_format_version write_version sharded restore_sequentially save_relative_paths write_graph
+strip_default_attrs save_debug_info save_graph_def save_traces clear_devices
+clear_extraneous_savers op_dict producer_op_list checkpoint_format_version write_version sharded restore_sequentially save_relative_paths write_graph
 show_dataflow show_memory cuda_only
 """.split())
 #: Others, and why.
 UNREAD = {
     "logs batch": "of a callback to override",
+    "profiler_outdir": "of profiler, which is refused",
     "run_context": "of a hook to override",
-    "session": "variables have values without one",
     "mask inputs training args named": "of a layer to override, or that has no use for it",
     "x": "of a step to override",
     "dtype verify_shape": "initializers are told the dtype and the shape by the variable",

@@ -161,7 +161,8 @@ static est_status describe_graph(checkpoint_hook *own, est_loop *loop)
                      est_saver_dir(own->saver), est_error_message());
     }
     if (summaries != NULL) {
-        est_summary_graph(summaries, (est_str){ (const char *)own->files.graph_def.data, own->files.graph_def.size });
+        est_summary_graph(summaries, 0,
+                          (est_str){ (const char *)own->files.graph_def.data, own->files.graph_def.size });
     }
     own->described = true;
     return EST_OK;

@@ -315,9 +315,9 @@ void est_summary_add_images(est_summary_writer *writer, const char *tag, est_dty
 
 /* --- other events ------------------------------------------------------------------------------------------------- */
 
-void est_summary_graph(est_summary_writer *writer, est_str graph_def)
+void est_summary_graph(est_summary_writer *writer, int64_t step, est_str graph_def)
 {
-    write_event(writer, EST_EVENT_GRAPH, 0, graph_def);
+    write_event(writer, EST_EVENT_GRAPH, step, graph_def);
 }
 
 void est_summary_session_log(est_summary_writer *writer, est_session_status session, const char *checkpoint_path,

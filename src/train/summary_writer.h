@@ -8,7 +8,6 @@
 #include "format/event.h"
 
 /* Other events. */
-void est_summary_graph(est_summary_writer *writer, est_str graph_def);
 void est_summary_session_log(est_summary_writer *writer, est_session_status status, const char *checkpoint_path,
                              int64_t step);
 

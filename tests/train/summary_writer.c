@@ -49,7 +49,7 @@ static void write_all(est_summary_writer *writer)
     const est_shape      shape    = EST_SHAPE(2, 2, 1, 1);
 
     est_summary_session_log(writer, EST_SESSION_START, "", 3);
-    est_summary_graph(writer, (est_str){ "GRAPH", 5 });
+    est_summary_graph(writer, 0, (est_str){ "GRAPH", 5 });
     est_summary_begin(writer, 7);
     est_summary_add_scalar(writer, "loss", 0.25);
     est_summary_add_histogram(writer, "weights", EST_I64, values, 3);

@@ -18,11 +18,9 @@ HINTS: dict[str, str] = {
     "lite": "tf.saved_model.save; TensorFlow, where it is installed, converts a SavedModel",
     "signal": "numpy.fft, before the dataset; there are no complex numbers",
     "py_function": "estoc.Dataset.map calls a Python function for each element",
-    "wrap_function": "tf.function over the function that builds the graph",
     "experimental_export_all_saved_models": "export_saved_model, which exports for prediction",
+    "profiler": "tf.estimator.ProfilerHook, which writes timelines of steps",
     "RunMetadata": "tf.estimator.ProfilerHook, which writes timelines of steps",
-    **dict.fromkeys(("trace_on", "trace_export", "trace_off"),
-                    "graph.pbtxt, which Estimators write beside their checkpoints, and tf.estimator.ProfilerHook"),
     "dtensor": "tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy and ParameterServerStrategy, which place whole "
                "copies or whole tables",
     "numpy_function": "estoc.Dataset.map calls a Python function for each element",

@@ -28,6 +28,7 @@ _DRAWING = {"RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomU
 _READING = {"ReadVariableOp", "ResourceGather", "VarIsInitializedOp"}
 _WORLDS_MAX = 4  # attempts to find the world of a function
 run_eagerly = [False]  # tf.config.run_functions_eagerly
+shown: list = [None]  # between tf.summary.trace_on and trace_export the functions that run, by their ids
 
 
 class TracedIterator:
@@ -265,6 +266,8 @@ class ConcreteFunction:
         return sorted(found)
 
     def _prepare(self) -> None:
+        if shown[0] is not None:
+            shown[0][id(self)] = self
         self.world.ready_to_run()
         if self._step is None or self._step._of_session is not self.world._session:
             try:

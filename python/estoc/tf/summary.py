@@ -14,6 +14,7 @@ from ..graph import Node as _Node
 from ..summary import SummaryWriter as _Writer
 from ._absent import module_getattr as _module_getattr
 from ._eager import unwrap as _unwrap
+from ._function import shown as _shown
 from ._variable import Variable as _Variable
 from ._trace import current_trace as _current_trace
 from ._trace import name_scopes as _name_scopes
@@ -132,6 +133,44 @@ def should_record_summaries() -> _Any:
         return False
     condition = _condition()
     return condition if isinstance(condition, _Node) else bool(_unwrap(condition))
+
+
+def graph(graph_data: _Any) -> bool:
+    """Writes a graph of tf.compat.v1, or a GraphDef, for TensorBoard; whether it was written."""
+    if _current_trace() is not None:
+        raise ValueError("graph() cannot be invoked inside a graph context.")
+    return _write_graph(graph_data.as_graph_def() if hasattr(graph_data, "as_graph_def") else graph_data, 0)
+
+
+def _write_graph(graph_def: _Any, step: int) -> bool:
+    wanted = should_record_summaries()
+    if wanted:
+        _writers()[-1].graph(graph_def.SerializeToString(), step)
+    return bool(wanted)
+
+
+def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: _Any = None) -> None:
+    """From now on functions that run are noted down for trace_export."""
+    if profiler:
+        raise NotImplementedError("tf.summary.trace_on: profiler does not exist yet; tf.estimator.ProfilerHook writes "
+                                  "timelines of steps")
+    _shown[0] = {} if graph else None
+
+
+def trace_off() -> None:
+    """Forgets what was noted down."""
+    _shown[0] = None
+
+
+def trace_export(name: str, step: _Any = None, profiler_outdir: _Any = None) -> None:
+    """Writes the operations of the functions that have run since trace_on as a graph, and forgets them. Files have one
+    graph here, without a name; TensorFlow writes it under `name` and the step."""
+    from .compat.v1 import _meta_graph
+    if _shown[0] is None:
+        raise ValueError("Must enable trace before export through tf.summary.trace_on.")
+    functions, _shown[0] = list(_shown[0].values()), None
+    for function in functions:
+        _write_graph(_meta_graph.graph_def_of(function), _number(_step(step)))
 
 
 def _write(kind: str, name: str, data: _Any, step: _Any) -> _Any:

@@ -33,6 +33,7 @@ from ._session import (ConfigProto, GPUOptions, GraphOptions, InteractiveSession
 from . import (app, data, feature_column, flags, gfile, layers, logging, losses, metrics, nn, python_io,  # noqa: F401
                saved_model, summary, train)
 from ._named import renamed as _renamed
+from ._wrap import wrap_function  # noqa: F401
 from .summary import Summary  # noqa: F401
 
 __version__ = _version.VERSION

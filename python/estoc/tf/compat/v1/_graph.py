@@ -196,6 +196,13 @@ class Variable(_base.Variable):
     def eval(self, session: Any = None) -> Any:  # noqa: A003
         return _session(session).run(self)
 
+    def numpy(self) -> np.ndarray:
+        """The value that it has in tf.compat.v1.wrap_function."""
+        session = state_of(self.graph).session
+        if session is None:
+            raise NotImplementedError(f"{self.name} has its value in a session: session.run gives it")
+        return session._read(self)
+
     def load(self, value: Any, session: Any = None) -> None:
         """Sets it in a session, at once."""
         _session(session)._write(self, value)
@@ -343,6 +350,7 @@ class State:
         self.missing: dict[str, str] = {}  # operations of imported graphs that are not here, and why
         self.prints: list[Print] = []
         self.initializers: set[int] = set()  # operations that do what sessions do without being told
+        self.session: Any = None  # of a graph that is a function: its variables have values
         self.finalized = False
         self.numbered = False  # made in the scope of a DeterministicRandomTestTool
 

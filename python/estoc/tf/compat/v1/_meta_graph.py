@@ -311,8 +311,24 @@ def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def
     """A graph with its variables and collections, as a message and as a file. Saver.export_meta_graph adds the saver."""
     refuse(meta_info_def=meta_info_def, graph_def=graph_def, saver_def=saver_def, collection_list=collection_list,
            as_text=as_text, export_scope=export_scope, save_debug_info=save_debug_info, **kwargs)
-    _check_builds("Exporting/importing meta graphs")
+    if graph is None:
+        _check_builds("Exporting/importing meta graphs")
     return export(graph if graph is not None else _graph.get_default_graph(), filename, {}, 0)
+
+
+def graph_def_of(concrete: Any) -> GraphDef:
+    """The operations that a concrete function runs, of the graph that it is in."""
+    found = as_graph_def(concrete.world.graph)._data
+    nodes = {NodeDef(value).name: (NodeDef(value), value) for field, value in _fields(found) if field == 1}
+    rest = [text(lib.est_node_name(node._c)) for node in [*concrete._fetches, *concrete._targets, *concrete.feeds]]
+    needed: set[str] = set()
+    while rest:
+        name = rest.pop()
+        if name not in needed:
+            needed.add(name)
+            rest += [source.lstrip("^").partition(":")[0] for source in nodes[name][0].input]
+    return GraphDef(b"".join(bytes([1 << 3 | 2]) + _length(len(value)) + value for name, (_, value) in nodes.items()
+                             if name in needed))
 
 
 def as_graph_def(graph: Graph) -> GraphDef:

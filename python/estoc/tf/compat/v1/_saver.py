@@ -24,7 +24,9 @@ def _name(variable: Any) -> str:
     return variable.name.partition(":")[0] if isinstance(variable, _AtOnce) else text(lib.est_node_name(variable._c))
 
 
-def _session(sess: Any) -> Any:
+def _session(sess: Any, variable: Any = None) -> Any:
+    if sess is None and variable is not None:
+        sess = _graph.state_of(variable.graph).session  # of tf.compat.v1.wrap_function
     if sess is None:
         raise TypeError("'sess' must be a Session; None: the variables belong to a graph. After "
                         "tf.compat.v1.enable_eager_execution() those of get_variable do not")
@@ -82,7 +84,7 @@ class Saver(Named):
             in_graph = hasattr(global_step, "graph") and not isinstance(global_step, _AtOnce)
             step = _session(sess).run(global_step) if in_graph else global_step
             prefix = f"{prefix}-{int(step)}"
-        values = {name: variable.numpy() if isinstance(variable, _AtOnce) else _session(sess)._read(variable)
+        values = {name: variable.numpy() if isinstance(variable, _AtOnce) else _session(sess, variable)._read(variable)
                   for name, variable in self._variables().items()}
         _checkpoint.save_checkpoint(prefix, values, latest=write_state)
         if write_meta_graph:
@@ -130,7 +132,7 @@ class Saver(Named):
             if isinstance(variable, _AtOnce):
                 variable.assign(value)
             else:
-                _session(sess)._write(variable, value)
+                _session(sess, variable)._write(variable, value)
 
 
 def NewCheckpointReader(filepattern: str | os.PathLike) -> Any:  # noqa: N802

@@ -103,6 +103,9 @@ class FileWriter(_Writer):
     def __init__(self, logdir: Any, graph: Any = None, max_queue: int = 10, flush_secs: int = 120,
                  graph_def: Any = None, filename_suffix: str | None = None, session: Any = None):
         super().__init__(logdir, filename_suffix or "")
+        graph = graph if graph is not None else getattr(session, "graph", None)
+        if graph is not None or graph_def is not None:
+            self.add_graph(graph, graph_def=graph_def)
 
     def get_logdir(self) -> str:
         return self._directory
@@ -115,7 +118,11 @@ class FileWriter(_Writer):
         self.write([(value.kind, value.tag, value.data) for value in summary.value], int(global_step or 0))
 
     def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
-        """As the graph that the writer is made with: event files have none. tf.estimator writes that of a model."""
+        """Writes a graph, or a GraphDef."""
+        if graph_def is None and not isinstance(graph, _graph.Graph):
+            graph, graph_def = None, graph  # as TensorFlow once had it
+        found = graph.as_graph_def() if graph_def is None else graph_def
+        self.graph(found.SerializeToString(), int(global_step or 0))
 
 
 __all__ = ["FileWriter", "Summary", "histogram", "image", "merge", "merge_all", "scalar", "text"]
