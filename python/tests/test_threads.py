@@ -129,3 +129,38 @@ assert not failed
 def test_threads(program):
     done = subprocess.run([sys.executable, "-c", _BEGIN + program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+# Ctrl-C where the function begins that gives C the initial value, or the one that keeps its exceptions from C, leaves a
+# world in which other variables can be made.
+_INTERRUPTED = """
+import sys, time
+def interrupt(function):
+    def trace(frame, event, arg):
+        if frame.f_code.co_name == function and "estoc" in frame.f_code.co_filename:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+    sys.settrace(trace)
+    try:
+        tf.Variable([1.0, 2.0])
+        raise AssertionError("a variable without a value")
+    except KeyboardInterrupt:
+        pass
+    except tf.errors.OpError:  # C could not be told why: the interrupt comes once more
+        try:
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                pass
+            raise AssertionError("the interrupt is lost")
+        except KeyboardInterrupt:
+            pass
+for function in "_initialize", "call":
+    interrupt(function)
+    assert tf.Variable(3.0).numpy() == 3.0
+    assert made().fit(X, Y, verbose=0).history["loss"]
+"""
+
+
+def test_an_interrupted_variable_leaves_no_trace():
+    done = subprocess.run([sys.executable, "-c", _BEGIN + _INTERRUPTED], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr

@@ -136,6 +136,9 @@ EST_MUST_CHECK est_status est_graph_ask_device(est_graph *graph, est_node_def *d
  * one task unless the program has pinned them apart. */
 #define EST_COLOCATED "colocated_variables"
 
+/* A collection: variables whose initial values could not be built. They have none, and are in no other collection. */
+#define EST_ABANDONED_VARIABLES "abandoned_variables"
+
 /* Operations made until est_graph_colocate_end are pinned to the device of `with` (tf.colocate_with). */
 typedef struct est_colocation {
     const char   *device;

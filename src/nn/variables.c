@@ -37,7 +37,7 @@ static void collect_variable(est_node handle, est_initializer initializer, const
 {
     if (est_def(handle) == NULL) return;
     initialize(handle, initializer);
-    est_graph_collect(handle.graph, collection, handle);
+    est_graph_collect(handle.graph, est_graph_poisoned(handle.graph) ? EST_ABANDONED_VARIABLES : collection, handle);
 }
 
 est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,
@@ -46,7 +46,7 @@ est_node est_nn_variable(est_graph *graph, const char *name, est_dtype dtype, es
     est_node handle = est_variable(graph, name, dtype, shape);
 
     collect_variable(handle, initializer, collection);
-    return handle;
+    return est_graph_poisoned(graph) ? est_graph_poison(graph, EST_OK) : handle;
 }
 
 est_node est_nn_absolute_variable(est_graph *graph, const char *name, est_dtype dtype, est_shape shape,

@@ -50,6 +50,17 @@ static bool is_maker(const est_session *s, const est_node_def *def)
     return !est_store_find(s->store, est_node_string(embedding, "shared_name"))->initialized;
 }
 
+/* Whether it could not be made, in a graph that has recovered since (est_graph_recover): nothing refers to it. */
+static bool is_abandoned(const est_graph *graph, int32_t id)
+{
+    est_nodes abandoned = est_graph_collection(graph, EST_ABANDONED_VARIABLES);
+
+    for (int i = 0; i < abandoned.n; i++) {
+        if (abandoned.data[i].id == id) return true;
+    }
+    return false;
+}
+
 /* Variables without a value whose initializers can run now; `missing` counts all without a value. */
 static est_status list_initializers(est_session *s, initializing *in)
 {
@@ -64,6 +75,7 @@ static est_status list_initializers(est_session *s, initializing *in)
         var  = est_store_find(s->store, est_node_string(def, "shared_name"));
         init = est_graph_initializer(s->graph, id);
         if (var->initialized) continue;
+        if (init.graph == NULL && is_abandoned(s->graph, id)) continue;
         if (init.graph == NULL) {
             return est_fail(EST_FAILED_PRECONDITION, "variable '%s' has no value and no initializer", var->name);
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -22,6 +22,21 @@ from ._world import OtherWorld, World, current_world
 def watchers() -> list[list]:
     """Lists that get the variables which graphs read in this thread, the innermost last."""
     return local.__dict__.setdefault("watchers", [])
+
+
+@contextlib.contextmanager
+def _making(world: World | None) -> Iterator[None]:
+    """Around a variable that is made: where that fails, or Ctrl-C ends it, the world stays as it was."""
+    if world is None:
+        yield
+        return
+    with world.alone():
+        try:
+            yield
+        except BaseException:
+            if not local.__dict__.get("traces"):  # a trace recovers at its end
+                lib.est_graph_recover(world.graph._c)
+            raise
 
 
 def _initial(node: Node) -> np.ndarray:
@@ -104,7 +119,7 @@ class Variable(metaclass=_Made):
         graph = None if graph is not None and graph.is_sketch else graph
         world = current_world() if graph is None or getattr(graph, "world", None) is not None else None
         graph = world.graph if world is not None else graph
-        with world.alone() if world is not None else contextlib.nullcontext():
+        with _making(world):
             own_name = name or "Variable"
             keep = Keep()
             here()
@@ -144,7 +159,7 @@ class Variable(metaclass=_Made):
         keep, array = Keep(), as_array(value)
         number = as_dtype(array.dtype)
         graph = graph if world is None else world.graph
-        with world.alone() if world is not None else contextlib.nullcontext():
+        with _making(world):
             handle = lib.est_weight(graph._c, keep.string(name), c_shape(array.shape), keep.options(
                 "est_weight_options", dtype=number.number, frozen=True,
                 initializer=c_initializer(keep, lambda shape, dtype: array)))
