@@ -1047,8 +1047,6 @@ def test_fit_clips_after_those_of_all_replicas_are_one():
 @pytest.mark.parametrize("call, error", [
     (lambda model, x, y: model.evaluate(x, y, batchsize=2), TypeError),
     (lambda model, x, y: model.predict(x, batchsize=2), TypeError),
-    (lambda model, x, y: model.train_on_batch(x, y, reset_metrics=False), NotImplementedError),
-    (lambda model, x, y: model.test_on_batch(x, y, reset_metrics=False), NotImplementedError),
     (lambda model, x, y: model.save("m", signatures=print), ValueError),
     (lambda model, x, y: model.save(".", overwrite=False), FileExistsError),
     (lambda model, x, y: model.optimizer.apply_gradients([], aggregate=False), TypeError),

@@ -69,7 +69,7 @@ class Compiled:
     def is_for_python(self) -> bool:
         """Whether there is what networks of C do not know: metrics written in Python, losses that are no means over the
         examples."""
-        return any(map(is_own_metric, self.metrics + self.weighted)) or any(
+        return any(map(is_own_metric, self.metrics)) or not all(isinstance(metric, str) for metric in self.weighted) or any(
             getattr(loss, "reduction", None) in ("sum", "none") for loss in _structure.flatten(self.given))
 
     # --- by outputs ---
@@ -121,9 +121,8 @@ class Compiled:
                 continue
             if weight == 0:
                 raise NotImplementedError(f"{name} has a loss weight of 0; leave its loss out")
-            own, more = ([metric for metric in given if not is_own_metric(metric)] for given in (own, more))
-            if not all(isinstance(metric, str) for metric in more):
-                raise NotImplementedError("weighted_metrics are names")
+            own = [metric for metric in own if not is_own_metric(metric)]
+            more = [metric for metric in more if isinstance(metric, str)]  # the loops of Python measure others
             if len(names) == 1 and weight != 1:
                 loss = _losses.LossFunctionWrapper(_scaled(loss, weight), name=loss.name)
                 keep.append(loss)

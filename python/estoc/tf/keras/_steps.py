@@ -144,8 +144,9 @@ class Steps:
         from ..data import Dataset
         if isinstance(x, _data.Dataset):
             return x
-        x, y, sample_weight = (tuple(part) if isinstance(part, list) and part and hasattr(part[0], "shape") else part
-                               for part in (x, y, sample_weight))  # those of several inputs or outputs
+        x, sample_weight = (tuple(part) if isinstance(part, list) and part and hasattr(part[0], "shape") else part
+                            for part in (x, sample_weight))  # those of several inputs or outputs
+        y = (y[0] if len(y) == 1 else tuple(y)) if isinstance(y, list) and y and hasattr(y[0], "shape") else y
         parts = tuple(columns(part) for part in (x, y, sample_weight) if part is not None)
         rows = Dataset.from_tensor_slices(_structure.map_structure(np.asarray, parts if len(parts) > 1 else parts[0]))
         count = len(np.asarray(_structure.flatten(x)[0]))

@@ -17,6 +17,7 @@ from ..._tensor import take_tensor, to_array
 from .. import _structure
 from .._eager import unwrap
 from . import callbacks as _callbacks
+from . import metrics as _metrics
 from . import optimizers as _optimizers
 from ._batches import batches_of, is_generator, known_steps, split_rows, weights_of_classes
 from ._calling import floats
@@ -36,6 +37,10 @@ class _Fit:
     def __init__(self, model: Any, trains: bool = True):
         self.model, self.trains = model, trains
         self.rate = float("nan")
+
+    def note(self, logs: dict) -> None:
+        """Before a callback is given what was measured."""
+        self.model._note_logs(logs)
 
     def heard(self) -> Any:
         """Around the method of a callback."""
@@ -222,6 +227,7 @@ class Training:
             self.optimizer.finalize_variable_values(self._trained_variables())
         history.set_model(self)
         self.__dict__["history"] = history
+        self._note_history(history, validation_freq)
         if directory is not None and backup.delete_checkpoint:
             self._forget_backup(directory)
         return history
@@ -288,6 +294,7 @@ class Training:
         if progress is not None:
             progress.finish(progress.runs or steps or rows.steps(batch_size) or 0, found)
         found = {name: found[name] for name in self.metrics_names if name in found}
+        self._note_measured(found)
         if return_dict:
             return found
         values = list(found.values())
@@ -335,11 +342,44 @@ class Training:
         check(lib.est_network_predict_on_batch(network._c, rows.named(keep), out))
         return self._pack_outputs([to_array(take_tensor(out[0]), copy=True)])
 
-    def _on_batch(self, function: str, x: Any, y: Any, sample_weight: Any, return_dict: bool) -> Any:
+    def _note_history(self, history: Any, validation_freq: int) -> None:
+        """After a fit the metrics have what its last epoch has measured."""
+        if history.epoch:
+            held_out = (history.epoch[-1] + 1) % validation_freq == 0
+            self._note_logs({name: values[-1] for name, values in history.history.items()
+                             if values and (held_out or not name.startswith("val_"))})
+
+    def _note_logs(self, logs: dict) -> None:
+        """The metrics have what was measured last: that of the validation, where logs have it."""
+        names = self.metrics_names
+        prefix = "val_" if f"val_{names[0]}" in logs else ""
+        self._note_measured({name: logs[prefix + name] for name in names if prefix + name in logs})
+
+    def _note_measured(self, values: dict[str, float]) -> None:
+        """The metrics of compile give what the network has measured."""
+        metrics = self._compiled.metric_objects()
+        several = len(self._network.outputs) > 1
+        for metric, name in zip(metrics, [metric.name for metric in metrics] if several else self.metrics_names):
+            if name in values:
+                metric.__dict__["_measured"] = values[name]
+
+    def _need_states(self) -> None:
+        """Before metrics go on, in a step of Python."""
+        if len(self._outputs_of_network()) > 1 or self._metric_names():
+            raise NotImplementedError("reset_metrics=False: models of several outputs, and values of add_metric, are measured "
+                                      "batch by batch; update metrics of your own")
+        if any(metric._measured is not None for metric in self.metrics if isinstance(metric, _metrics._Native)):
+            raise NotImplementedError("reset_metrics=False goes on from batches with reset_metrics=False: call reset_metrics() "
+                                      "before the first of them")
+
+    def _on_batch(self, function: str, x: Any, y: Any, sample_weight: Any, return_dict: bool, reset: bool) -> Any:
         step = "train_step" if function == "est_network_train_on_batch" else "test_step"
-        if self._has_own_step(step):
+        if self._has_own_step(step) or not reset:
             self._need_compiled()
-            self.reset_metrics()
+            if reset:
+                self.reset_metrics()
+            else:
+                self._need_states()
             rows = len(np.asarray(_structure.flatten(x)[0]))
             found, _ = self._pass(step, iter(self._batches(x, y, rows, sample_weight, False)), 1)
             return found if return_dict else next(iter(found.values())) if len(found) == 1 else list(found.values())
@@ -351,31 +391,22 @@ class Training:
         n = lib.est_network_metrics(network._c)
         values = ffi.new("double[]", n)
         check(getattr(lib, function)(network._c, rows.named(keep), values))
-        found = self._compiled.ordered(list(values))
-        if return_dict:
-            return dict(zip(self.metrics_names, found))
-        return found[0] if n == 1 else found
+        found = dict(zip(self.metrics_names, self._compiled.ordered(list(values))))
+        if step == "train_step":
+            self._world_now().trained.add(network)
+            for follow in network.follow_up() or ():
+                follow()
+        self._note_measured(found)
+        return found if return_dict else next(iter(found.values())) if n == 1 else list(found.values())
 
     @_by_one_thread
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None,
                        reset_metrics: bool = True, return_dict: bool = False) -> Any:
         if class_weight is not None:
-            raise NotImplementedError("train_on_batch: give sample_weight in place of class_weight")
-        if not reset_metrics:
-            raise NotImplementedError("train_on_batch: metrics are those of the batch; reset_metrics=False does not "
-                                      "exist yet")
-        result = self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict)
-        if self._has_own_step("train_step"):
-            return result
-        self._world_now().trained.add(self._network)
-        for step in self._network.follow_up() or ():
-            step()
-        return result
+            sample_weight = weights_of_classes(class_weight, y, sample_weight)
+        return self._on_batch("est_network_train_on_batch", x, y, sample_weight, return_dict, reset_metrics)
 
     @_by_one_thread
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, reset_metrics: bool = True,
                       return_dict: bool = False) -> Any:
-        if not reset_metrics:
-            raise NotImplementedError("test_on_batch: metrics are those of the batch; reset_metrics=False does not "
-                                      "exist yet")
-        return self._on_batch("est_network_test_on_batch", x, y, sample_weight, return_dict)
+        return self._on_batch("est_network_test_on_batch", x, y, sample_weight, return_dict, reset_metrics)

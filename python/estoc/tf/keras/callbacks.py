@@ -125,6 +125,8 @@ class _Unsynced:
     def heard(self) -> _Any:
         return _contextlib.nullcontext()
 
+    def note(self, logs: dict) -> None: ...
+
     def before(self, loop: _Any) -> None: ...
 
     def after(self, loop: _Any) -> None: ...
@@ -179,6 +181,7 @@ class _Events:
     def _with_logs(self, loop: _Any, method: str, number: int) -> None:
         logs = self._logs(loop)
         before = dict(logs)
+        self.fit.note(logs)
         self._call(loop, method, number, logs)
         for name, value in logs.items():
             if name not in before or before[name] != value:

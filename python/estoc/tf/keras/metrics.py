@@ -150,6 +150,7 @@ class _Native(Metric):
 
     _takes_labels = True
     _counts_examples = False  # a value for each example, which a vector is one of
+    _measured: float | None = None  # by the network of a model, which has the states
 
     def __init__(self, spec: _Callable[[_Keep], _Any], name: str | None, dtype: _Any):
         super().__init__(name=name, dtype=dtype)
@@ -234,7 +235,7 @@ class _Native(Metric):
     def result(self) -> _Any:
         trace = _current_trace()
         if trace is None:
-            return self._result_now()
+            return self._result_now() if self._measured is None else _Tensor(_np.float32(self._measured))
         if trace.world is not self._world_now():
             from .._world import OtherWorld
             raise OtherWorld(self._world_now())
@@ -255,6 +256,7 @@ class _Native(Metric):
 
     def reset_state(self) -> None:
         world = self._world_now()
+        self.__dict__.pop("_measured", None)
         state = self._states.get(world.graph)
         if state is None or state.reset is None:
             return
@@ -288,6 +290,9 @@ def _wrap_update(cls: type) -> type:
                 from .._world import OtherWorld
                 raise OtherWorld(self._world_now())
             return inner(self, *values)
+        if self._measured is not None:
+            raise NotImplementedError(f"{self.name} has what a model has measured, whose states go on in the model only: call "
+                                      "reset_state before update_state")
         if self.__dict__.get("_updating") is None:
             self.__dict__["_updating"] = _Function(lambda *values: inner(self, *values))
         values = tuple(None if value is None else _Tensor(_plain(value)) for value in (y_true, y_pred, sample_weight))
