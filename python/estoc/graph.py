@@ -361,6 +361,10 @@ class NeedsValue(TypeError):
     """Python wants to decide by what has no value while a graph is built."""
 
 
+class NeedsSteps(NeedsValue, NotImplementedError):
+    """A loop over time, which is unrolled, where the number of steps is not known."""
+
+
 class Node:
     """One output of an operation. Operators build further operations; a node has no value before a session runs it."""
 

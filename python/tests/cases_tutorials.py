@@ -65,6 +65,73 @@ def normalization_of_bytes(tf):
     return out
 
 
+def recurrent(tf, layer):
+    """A model of rows of any length, whose initial values are known."""
+    inputs = tf.keras.Input((None,), dtype="int64")
+    vectors = tf.keras.layers.Embedding(20, 4, mask_zero=True, embeddings_initializer="ones")(inputs)
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(1, kernel_initializer="ones")(layer(vectors)))
+
+
+def ones(kind, units):
+    return kind(units, kernel_initializer="ones", recurrent_initializer="ones")
+
+
+def padded_rows(tf, size):
+    """Batches that are as long as their longest row."""
+    rows = [[1 + (i * j) % 19 for j in range(1 + i % 5)] for i in range(1, 13)]
+    specs = tf.TensorSpec((None,), tf.int64), tf.TensorSpec((1,), tf.float32)
+    made = tf.data.Dataset.from_generator(lambda: ((row, [len(row) / 5.0]) for row in rows), output_signature=specs)
+    return made.padded_batch(size, padded_shapes=([None], [1]))
+
+
+@case
+def rows_of_any_length(tf):
+    """Recurrent layers over batches of unequal length: the loop is as long as each batch."""
+    layers, out = tf.keras.layers, {}
+    kinds = {"gru": ones(layers.GRU, 3), "both": layers.Bidirectional(ones(layers.LSTM, 2))}
+    for name, layer in kinds.items():
+        model = recurrent(tf, layer)
+        model.compile("sgd", "mse", metrics=["mae"])
+        history = model.fit(padded_rows(tf, 3), epochs=2, verbose=0, validation_data=padded_rows(tf, 4)).history
+        out[name] = [history, model.evaluate(padded_rows(tf, 5), verbose=0), model.predict(padded_rows(tf, 3), verbose=0)]
+    model, optimizer, out["loop"] = recurrent(tf, ones(layers.GRU, 3)), tf.keras.optimizers.SGD(0.1), []
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return loss
+
+    for x, y in padded_rows(tf, 3):
+        out["loop"].append(step(x, y))
+    return out
+
+
+@case
+def texts_of_any_length(tf):
+    """Words within and before a recurrent model."""
+    layers = tf.keras.layers
+    words = layers.TextVectorization(max_tokens=10)
+    words.adapt(["a b c", "b c", "d e a"])
+    texts = tf.data.Dataset.from_tensor_slices((["a b c", "b", "a b c d", "e"], [1.0, 0.0, 1.0, 0.0])).batch(2)
+    inner = recurrent(tf, ones(layers.GRU, 3))
+    inner.compile("sgd", "mse")
+    ids = texts.map(lambda text, label: (words(text), label))
+    out = {"ids": [inner.fit(ids, verbose=0).history, inner.evaluate(ids, verbose=0)]}
+    inputs = tf.keras.Input((1,), dtype="string")
+    whole = tf.keras.Model(inputs, inner(words(inputs)))
+    rows = np.array([["a b"], ["c d e a"]])
+    out["whole"] = [whole(tf.constant(rows)), whole.predict(rows, verbose=0)]
+    first = tf.keras.Sequential([words, layers.Embedding(12, 3, mask_zero=True, embeddings_initializer="ones"),
+                                 layers.Bidirectional(ones(layers.LSTM, 2)), layers.Dense(1, kernel_initializer="ones")])
+    first.compile("sgd", tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
+    history = first.fit(texts, validation_data=texts, verbose=0).history
+    out["first"] = [history, first.evaluate(texts, verbose=0), first.predict(np.array(["a b e", "b"]), verbose=0)]
+    return out
+
+
 if __name__ == "__main__":
     from cases import write_golden
     write_golden(CASES, sys.argv[1])

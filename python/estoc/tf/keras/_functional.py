@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from ... import ops
 from ..._lib import lib
 from ...graph import Node, default_graph
 from .. import _structure
+from .._eager import unwrap
 from ._calling import build_in, unique_name
 from ._layer import InputLayer, Layer
 from ._model import Model, shapes_of
@@ -225,7 +228,9 @@ class Functional(Model):
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         leaves, _ = self._flat_inputs(inputs)
         order = [self._inputs[key] for key in sorted(self._inputs)] if isinstance(self._inputs, dict) else self._flat
-        made = {id(item): conform(leaf, item, self.name, i) for i, (item, leaf) in enumerate(zip(order, leaves))}
+        in_parts = not any(isinstance(leaf, Node) for leaf in leaves)
+        conformed = _conform_value if in_parts else conform
+        made = {id(item): conformed(leaf, item, self.name, i) for i, (item, leaf) in enumerate(zip(order, leaves))}
         results: dict[tuple, Any] = {}
 
         def find(leaf: Any) -> Any:
@@ -238,9 +243,8 @@ class Functional(Model):
         for call in self._calls:
             args, named = _structure.map_structure(find, (call.positional, call.named))
             if call.layer is None:
-                from .._eager import unwrap
                 args, named = _structure.map_structure(unwrap, (args, named))
-            value = call.function(*args, **named)
+            value = (call.layer if in_parts else call.function)(*args, **named)
             for i, leaf in enumerate(_structure.flatten(value)):
                 results[(id(call), i)] = leaf
         for term in self._terms:
@@ -248,6 +252,10 @@ class Functional(Model):
         for name, value in self._measured:
             Layer.add_metric(self, find(value), name)
         return _structure.map_structure(find, self._outputs)
+
+    def _can_call_parts(self, named: dict) -> bool:
+        return not named.get("training") and not self._terms and not self._measured and all(
+            call.layer is not None for call in self._calls)
 
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
         """A term of the loss: a tensor of the model, or of a call."""
@@ -304,3 +312,15 @@ def conform(node: Node, wanted: KerasTensor, model: str, number: int) -> Node:
         node = Node(node.graph, lib.est_cast(node._c, wanted.dtype.number))
     node.graph.check()
     return node
+
+
+def _conform_value(value: Any, wanted: KerasTensor, model: str, number: int) -> Any:
+    """conform of a tensor with a value."""
+    array, want = np.asarray(unwrap(value)), wanted.shape
+    if want is not None:
+        _need_shape(array.shape, want, model, number)
+        if array.ndim == len(want) + 1 and array.shape[-1] == 1:
+            return array[..., 0]
+        if array.ndim == len(want) - 1 and want[-1] == 1:
+            return array[..., None]
+    return value

@@ -17,7 +17,7 @@ import numpy as np
 from ... import ops
 from ..._lib import NULL, Keep, check, ffi, lib
 from ..._tensor import as_dtype
-from ...graph import Graph, Node, Shape, as_node, default_graph
+from ...graph import Graph, NeedsSteps, Node, Shape, as_node, default_graph
 from .. import _structure
 from .._absent import Named
 from .._eager import Tensor, tapes, unwrap
@@ -292,7 +292,12 @@ class Layer(Attributes, Weights, Recorded, Named):
         masks = [getattr(leaf, "_keras_mask", None) for leaf in _structure.flatten(args[0])] if args else []
         masks = masks if any(mask is not None for mask in masks) else None
         values, more = tensors_of(args, named)
-        concrete, flat = function.concrete((masks, self._edition, *values), more, world=self._world_now())
+        try:
+            concrete, flat = function.concrete((masks, self._edition, *values), more, world=self._world_now())
+        except NeedsSteps:
+            if not self._can_call_parts(named):
+                raise
+            return self.call(*args)
         if function.experimental_get_tracing_count() != traces:
             self._traced()
         given = (masks, self._edition, *args)
@@ -312,6 +317,12 @@ class Layer(Attributes, Weights, Recorded, Named):
             for layer, values in losses:
                 layer.__dict__["_losses_now"] = values
         return value
+
+    _loops_over_time = False
+
+    def _can_call_parts(self, named: dict) -> bool:
+        """Whether `call` may be given tensors, and calls each layer by itself."""
+        return False
 
     def _call_ragged(self, inputs: Any, *args: Any, **named: Any) -> Any:
         """Layers that know no rows work on the values of all; those that pool a row reduce it."""

@@ -117,6 +117,10 @@ class Model(Training, Steps, Saving, Layer):
         """What the graph of the model is given for an input."""
         return x
 
+    def _given_batch(self, batch: Any) -> Any:
+        """What the graph of a step is given for a batch."""
+        return batch
+
     def _flat_inputs(self, x: Any) -> tuple[list, list[str]]:
         """The leaves of an input and their names in the network."""
         self.__dict__["_input_form"] = _structure.map_structure(lambda leaf: None, x)

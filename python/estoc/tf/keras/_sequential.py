@@ -6,6 +6,7 @@ import weakref
 from typing import Any, Sequence
 
 from ... import data as _data
+from ..._tensor import string
 from ...graph import Node, default_graph
 from .. import _structure
 from ._calling import build_in, graph_of_program
@@ -134,14 +135,18 @@ class Sequential(Model):
     # --- texts ---
 
     def _texts(self) -> Any:
-        """A first layer that makes numbers of texts by functions of the program: it is called outside of graphs, with what
-        the model is given."""
+        """A first layer that makes numbers of texts by functions of the program, or before a loop over as many steps as a
+        batch has: it is called outside of graphs, with what the model is given."""
         first = self._layers[0] if self._layers else None
-        return first if isinstance(first, TextVectorization) and first.needs_values else None
+        return first if isinstance(first, TextVectorization) and (
+            first.needs_values or first.has_any_length and self._loops()) else None
+
+    def _can_call_parts(self, named: dict) -> bool:
+        return not named.get("training")
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         texts = self._texts()
-        if texts is not None and args:
+        if texts is not None and args and not (isinstance(args[0], Node) and args[0].dtype != string):  # else they are ids
             args = (texts(args[0]),) + args[1:]
         return super().__call__(*args, **named)
 
@@ -151,3 +156,9 @@ class Sequential(Model):
         if texts is None or not isinstance(x, _data.Dataset):
             return x if texts is None else texts(x)
         return x.map(lambda *parts: (texts(parts[0]), *parts[1:]) if len(parts) > 1 else texts(parts[0]))
+
+    def _given_batch(self, batch: Any) -> Any:
+        texts = self._texts()
+        if texts is None:
+            return batch
+        return (texts(batch[0]), *batch[1:]) if isinstance(batch, tuple) else texts(batch)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import data as _data
+from ...graph import NeedsSteps
 from .. import _structure
 from .._eager import unwrap
 from .._function import Function
@@ -17,7 +18,7 @@ from . import callbacks as _callbacks
 from . import optimizers as _optimizers
 from ._attributes import assigns
 from ._batches import known_steps, unpack
-from ._network import columns
+from ._network import columns, rows_of
 from ._recorded import overridden
 
 
@@ -51,6 +52,21 @@ class Steps:
         if what == "train_step" and overridden(type(self.optimizer), *_optimizers._METHODS):
             return True
         return self._is_compiled_for_python() or self._assigns()
+
+    def _varies(self, x: Any, y: Any = None, sample_weight: Any = None) -> bool:
+        """Whether the number of steps of a loop over time is known of each batch only: Python's loop traces a step for
+        each number of them then."""
+        if self._world_now().is_remote or self._world_now().is_shared or not self._loops():
+            return False
+        try:
+            self._ready(rows_of(self, x, y, sample_weight), compiled=False)
+        except NeedsSteps:
+            return True
+        return False
+
+    def _loops(self) -> bool:
+        """Whether a layer has a loop over time."""
+        return any(layer._loops_over_time for layer in self._flat_layers())
 
     def _assigns(self) -> bool:
         """Whether a call assigns to variables."""
@@ -181,7 +197,14 @@ class Steps:
     def _run_step(self, what: str, iterator: Any) -> dict:
         if self._compiled is not None and self._compiled.run_eagerly:
             return getattr(self, what)(next(iterator))
-        concrete, leaves = self._step(what).concrete((iterator,), {}, self._world_now())
+        by_shape, world = f"{what}, by shape", self._world_now()
+        if by_shape not in self._steps:
+            try:
+                concrete, leaves = self._step(what).concrete((iterator,), {}, world)
+                return concrete.run(leaves)
+            except NeedsSteps:
+                self._steps[by_shape] = Function(getattr(self, what))
+        concrete, leaves = self._steps[by_shape].concrete((self._given_batch(next(iterator)),), {}, world)
         return concrete.run(leaves)
 
     def _held_out(self, validation_data: Any, batch_size: int | None) -> Any:
@@ -264,8 +287,8 @@ class Steps:
         for metric in self.metrics:
             metric.reset_state()
 
-    def _predict_told(self, x: Any, batches: Any, steps: int | None, callbacks: list) -> Any:
-        """predict, batch by batch, with calls of callbacks around each."""
+    def _predict_told(self, x: Any, batches: Any, steps: int | None, callbacks: list, by_call: bool) -> Any:
+        """predict, batch by batch, with calls of callbacks around each; by_call: as the program calls the model."""
         for callback in callbacks:
             callback.on_predict_begin({})
         begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
@@ -280,7 +303,7 @@ class Steps:
                 continue
             if has_labels and isinstance(batch, tuple) and not self._takes_tuple(batch) and 1 < len(batch) <= 3:
                 batch = batch[0]
-            outputs.append(self._called_on(batch) if self.stateful else self.predict_on_batch(batch))
+            outputs.append(self._called_on(batch) if by_call else self.predict_on_batch(batch))
             end(n, {"outputs": outputs[-1]})
         for callback in callbacks:
             callback.on_predict_end({})

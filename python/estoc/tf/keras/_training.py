@@ -144,7 +144,7 @@ class Training:
         if getattr(x, "_shard_policy", int)() < 0:
             warnings.warn("fit shards its dataset over the workers of a MultiWorkerMirroredStrategy also with "
                           "AutoShardPolicy.OFF, which holds for strategy.experimental_distribute_dataset")
-        if self._is_traced("train_step"):
+        if self._is_traced("train_step") or self._varies(x, y, sample_weight):
             if class_weight is not None:
                 sample_weight = weights_of_classes(class_weight, y, sample_weight)
             if validation_data is None and validation_split:
@@ -277,7 +277,7 @@ class Training:
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
         x = batches_of(self, x)
-        if self._is_traced("test_step"):
+        if self._is_traced("test_step") or self._varies(x, y, sample_weight):
             with _without_use(self):
                 return self._evaluate_traced(x, y, batch_size, sample_weight, steps, callbacks, verbose, return_dict)
         keep = Keep()
@@ -309,11 +309,12 @@ class Training:
         params = call_params(1, None, verbose)
         told = [one for one in self._told(callbacks, params) if one._overrides(*_callbacks._OF_PREDICTIONS)]
         self._has_own_step("test_step")  # what nothing calls is refused
-        if told or self.stateful or self._predicts_in_python():
+        by_call = self.stateful or self._varies(x)
+        if told or by_call or self._predicts_in_python():
             batches = self._batches(x, None, batch_size, None, False)
             params["steps"] = steps or known_steps(batches)
             with _without_use(self):  # but for each batch
-                return self._predict_told(x, batches, steps, told)
+                return self._predict_told(x, batches, steps, told, by_call)
         keep = Keep()
         rows = rows_of(self, x)
         network = self._ready(rows, compiled=False)

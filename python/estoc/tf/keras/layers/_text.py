@@ -136,6 +136,11 @@ class TextVectorization(Layer):
         """Whether functions of the program standardize or split, which may be any."""
         return callable(self.standardize) or callable(self.split)
 
+    @property
+    def has_any_length(self) -> bool:
+        """Whether rows are as long as the longest of their batch."""
+        return self.output_mode == "int" and self.split is not None and self.output_sequence_length is None
+
     def __call__(self, inputs: Any, *args: Any, **named: Any) -> Any:
         if isinstance(inputs, Node):
             if self.needs_values:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .... import ops
 from ...._lib import lib
-from ....graph import Node, Shape, default_graph
+from ....graph import NeedsSteps, Node, Shape, default_graph
 from ....layers import _padding
 from ... import _structure
 from ..._array import reverse, zeros
@@ -330,8 +330,8 @@ class StackedRNNCells(Layer):
 def _without_steps(name: str, inputs: Node) -> None:
     """Before a loop over an unknown number of steps is built: an error, where it will be run."""
     if not inputs.graph.only_shapes:
-        raise NotImplementedError(f"{name}: the loop over time is unrolled, so the number of steps must be known: "
-                                  f"{inputs!r}. Give it in Input, or pad and batch with a fixed length")
+        raise NeedsSteps(f"{name}: the loop over time is unrolled, so the number of steps must be known: "
+                         f"{inputs!r}. Give it in Input, or pad and batch with a fixed length")
     inputs.graph.has_guesses = True
 
 
@@ -368,6 +368,7 @@ class RNN(Layer):
     """A cell along the steps of [batch, steps, features]: the last output, or all of them. The steps are unrolled. Inputs
     that are a tuple reach the cell as one; a list is the input and the states that it begins with."""
 
+    _loops_over_time = True
     _supports_masking = True
 
     def __init__(self, cell: Any, return_sequences: bool = False, return_state: bool = False,
@@ -551,6 +552,7 @@ GRU = _layer_of(GRUCell, "Gated recurrent units.")
 class TimeDistributed(Layer):
     """A layer for each step of [batch, steps, ...]."""
 
+    _loops_over_time = True
     _supports_masking = True
 
     def __init__(self, layer: Layer, **named: Any):
