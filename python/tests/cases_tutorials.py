@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases as those of cases.py, of what TensorFlow's tutorials and Keras' guides do. Run with TensorFlow 2.15 it writes
 golden_tutorials.json (scripts/make-golden-python)."""
+import contextlib
+import io
 import os
+import re
 import sys
 import tempfile
 
@@ -129,6 +132,34 @@ def texts_of_any_length(tf):
     first.compile("sgd", tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
     history = first.fit(texts, validation_data=texts, verbose=0).history
     out["first"] = [history, first.evaluate(texts, verbose=0), first.predict(np.array(["a b e", "b"]), verbose=0)]
+    return out
+
+
+class Doubled:
+    """train_step of a program."""
+
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+@case
+def printed_progress(tf):
+    """The lines of loops that C and Python run, without the times."""
+    x, out, layers = np.ones((20, 2), np.float32), {}, tf.keras.layers
+    kinds = {"c": tf.keras.Sequential, "python": type("Own", (Doubled, tf.keras.Sequential), {})}
+    for name, kind in kinds.items():
+        model = kind([layers.Dense(1, kernel_initializer="ones", input_shape=(2,))])
+        model.compile(tf.keras.optimizers.SGD(0.0), "mse", metrics=[tf.keras.metrics.MeanRelativeError(
+            normalizer=[[1e5]], name="small"), "accuracy"])
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            for verbose in (1, 2):
+                model.fit(x, x[:, :1], batch_size=2, verbose=verbose, validation_data=(x, 2 * x[:, :1]))
+                model.fit(x, x[:, :1], batch_size=2, epochs=2, verbose=verbose)
+                model.evaluate(x, x[:, :1], verbose=verbose)
+                model.predict(x, verbose=verbose)
+        lines = [re.sub(r"\d+(us|ms|s)\b", "T", line).rstrip() for line in re.split("[\b\r\n]+", text.getvalue())]
+        out[name] = [line for line in lines if re.match("Epoch|(10/10|1/1) ", line) and "ETA" not in line]
     return out
 
 

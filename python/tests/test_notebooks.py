@@ -52,7 +52,7 @@ def test_progress(capsys):
     assert lines[0] == "Epoch 1/2" and lines[2] == "Epoch 2/2" and len(lines) == 4
     assert lines[1].startswith("2/2 [" + "=" * 30 + "] - 0s ") and " - loss: " in lines[1] and " - val_loss: " in lines[1]
     model.fit(x, y, verbose=2)
-    assert capsys.readouterr().out.splitlines()[1].startswith("3/3 - 0s - loss: ")
+    assert capsys.readouterr().out.startswith("3/3 - 0s - loss: ")
     model.fit(x, y, verbose=0)
     model.evaluate(x, y, verbose=0)
     model.predict(x, verbose=0)

@@ -222,6 +222,8 @@ class Steps:
         given = self._told(callbacks, params)
         around = _callbacks._around(given, ["on_train_batch_begin", "on_batch_begin"],
                                     ["on_train_batch_end", "on_batch_end"])
+        progress = None if verbose == 0 else _callbacks._Progress(verbose, params["steps"])
+        around = around if progress is None else progress.around(*around)
         history, logs = _callbacks.History(), {}
         history.set_params(params)
         history.set_model(self)
@@ -232,6 +234,8 @@ class Steps:
             self.reset_metrics()
             for callback in given:
                 callback.on_epoch_begin(epoch, {})
+            if progress is not None:
+                progress.start(epoch, epochs)
             if iterator is None or steps is None:
                 iterator = iter(batches)
             found, done = self._pass("train_step", iterator, steps or known, *around)
@@ -252,8 +256,8 @@ class Steps:
             history.epoch.append(epoch)
             for name, value in logs.items():
                 history.history.setdefault(name, []).append(value)
-            if verbose not in (0,):
-                print(f"Epoch {epoch + 1}/{epochs} - " + " - ".join(f"{n}: {np.mean(v):.4f}" for n, v in logs.items()))
+            if progress is not None:
+                progress.finish(done, logs)
             if self.stop_training or ended:
                 break
         for callback in given:
@@ -287,11 +291,13 @@ class Steps:
         for metric in self.metrics:
             metric.reset_state()
 
-    def _predict_told(self, x: Any, batches: Any, steps: int | None, callbacks: list, by_call: bool) -> Any:
+    def _predict_told(self, x: Any, batches: Any, steps: int | None, callbacks: list, by_call: bool,
+                      verbose: Any) -> Any:
         """predict, batch by batch, with calls of callbacks around each; by_call: as the program calls the model."""
         for callback in callbacks:
             callback.on_predict_begin({})
         begin, end = _callbacks._around(callbacks, ["on_predict_batch_begin"], ["on_predict_batch_end"])
+        progress = None if verbose == 0 else _callbacks._Progress(verbose, steps or known_steps(batches))
         outputs, has_labels = [], isinstance(x, _data.Dataset)
         for n, batch in enumerate(batches):
             if steps is not None and n == steps:
@@ -307,6 +313,8 @@ class Steps:
             end(n, {"outputs": outputs[-1]})
         for callback in callbacks:
             callback.on_predict_end({})
+        if progress is not None:
+            progress.finish(len(outputs), {})
         parts = zip(*(_structure.flatten(output) for output in outputs))
         return _structure.pack_as(outputs[0], [np.concatenate(part) for part in parts])
 

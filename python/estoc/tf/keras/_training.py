@@ -314,7 +314,7 @@ class Training:
             batches = self._batches(x, None, batch_size, None, False)
             params["steps"] = steps or known_steps(batches)
             with _without_use(self):  # but for each batch
-                return self._predict_told(x, batches, steps, told, by_call)
+                return self._predict_told(x, batches, steps, told, by_call, verbose)
         keep = Keep()
         rows = rows_of(self, x)
         network = self._ready(rows, compiled=False)

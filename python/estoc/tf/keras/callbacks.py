@@ -221,7 +221,8 @@ class _Progress:
         self.bar = verbose != 2
         self.steps = steps  # None until an epoch has ended
         self.stream = _sys.stdout
-        self.begun, self.first, self.runs, self.shown = _time.monotonic(), 0, 0, 0
+        self.begun = self.drawn = _time.monotonic()
+        self.first, self.runs, self.shown = 0, 0, 0
         # a terminal and a notebook can draw a line again
         self.draws = self.bar and (self.stream.isatty() or "ipykernel" in _sys.modules)
 
@@ -241,7 +242,7 @@ class _Progress:
 
     def _line(self, done: int, logs: dict, last: bool) -> str:
         secs, steps = _time.monotonic() - self.begun, done if last else self.steps
-        parts = [f"{done}/{steps if steps is not None else 'Unknown'}"]
+        parts = [f"{done:{len(str(steps))}}/{steps}" if steps is not None else f"{done:7}/Unknown"]
         if self.bar and steps:
             filled = self.WIDTH * done // steps
             drawn = "=" * filled if done >= steps else "=" * max(filled - 1, 0) + ">" * (filled > 0)
@@ -253,23 +254,37 @@ class _Progress:
             parts.append(f"{secs:.0f}s {pace}" if self.bar else f"{secs:.0f}s")
         elif steps and done:
             parts.append(f"ETA: {secs / done * (steps - done):.0f}s")
-        parts += [f"{name}: {value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{name}: {value:.4e}"
+        parts += [f"{name}: {value:.4f}" if (abs(value) if self.bar else value) > 1e-3 else f"{name}: {value:.4e}"
                   for name, value in ((name, _np.mean(value)) for name, value in logs.items())]
         if last and not self.bar:
-            parts.append(pace)
+            parts += [f"{secs:.0f}s/epoch" if secs >= 1 else f"{secs * 1e3:.0f}ms/epoch", pace]
         return " - ".join(parts)
 
     def epoch_begin(self, loop: _Any) -> None:
-        self.begun, self.first = _time.monotonic(), loop.runs
-        self._write(f"Epoch {_lib.est_loop_epoch(loop._c) + 1}/{_lib.est_loop_epochs(loop._c)}", True)
+        self.first = loop.runs
+        self.start(_lib.est_loop_epoch(loop._c), _lib.est_loop_epochs(loop._c))
+
+    def start(self, epoch: int, epochs: int) -> None:
+        """The first line of an epoch, of which there are several."""
+        self.begun = self.drawn = _time.monotonic()
+        if epochs > 1:
+            self._write(f"Epoch {epoch + 1}/{epochs}", True)
+
+    def around(self, begin: _Callable, end: _Callable) -> tuple[_Callable, _Callable]:
+        """begin(n) and end(n, logs) of batches in a loop of Python, which draw the bar as well."""
+        def draw(n: int, logs: dict) -> None:
+            end(n, logs)
+            if (_time.monotonic() - self.drawn) * 1e9 >= self.EVERY_NS:
+                self.drawn = _time.monotonic()
+                self._write(self._line(n + 1, logs, False), False)
+
+        return begin, draw if self.draws else end
 
     def after_run(self, loop: _Any) -> None:
         self._write(self._line(loop.runs - self.first, _Events._logs(loop), False), False)
 
     def epoch_end(self, loop: _Any) -> None:
-        done = loop.runs - self.first
-        self._write(self._line(done, _Events._logs(loop), True), True)
-        self.steps = done
+        self.finish(loop.runs - self.first, _Events._logs(loop))
 
     def begin(self, loop: _Any) -> None: ...
 
@@ -279,8 +294,9 @@ class _Progress:
         self.runs = loop.runs
 
     def finish(self, done: int, logs: dict) -> None:
-        """The line of an evaluate or predict."""
+        """The line of an evaluate or predict, or of an epoch in a loop of Python."""
         self._write(self._line(done, logs, True), True)
+        self.steps = done
 
 
 class LambdaCallback(Callback):
