@@ -135,6 +135,49 @@ def texts_of_any_length(tf):
     return out
 
 
+@case
+def states_of_any_length(tf):
+    """A stateful layer whose batches have any number of steps: trained with one size of batch, used with another."""
+    def made(rows):
+        return tf.keras.Sequential([
+            tf.keras.layers.Embedding(7, 3, batch_input_shape=[rows, None], embeddings_initializer="ones"),
+            tf.keras.layers.GRU(4, return_sequences=True, stateful=True, kernel_initializer="ones",
+                                recurrent_initializer="ones"),
+            tf.keras.layers.Dense(2, kernel_initializer="ones")])
+
+    x, folder = np.arange(40).reshape(8, 5) % 7, tempfile.mkdtemp()
+    model = made(4)
+    model.compile(tf.keras.optimizers.SGD(1.0), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    rows = tf.data.Dataset.from_tensor_slices((x, x % 2)).batch(4, drop_remainder=True)
+    history = model.fit(rows, epochs=3, verbose=0, callbacks=[tf.keras.callbacks.ModelCheckpoint(
+        os.path.join(folder, "ckpt_{epoch}"), save_weights_only=True)]).history
+    other, lines = made(1), []
+    other.load_weights(tf.train.latest_checkpoint(folder))
+    other.build(tf.TensorShape([1, None]))
+    other.summary(print_fn=lambda line: lines.append(line))
+    given = [other(tf.constant([list(range(n))])) for n in (3, 1, 1)]
+    other.reset_states()
+    return {"history": history, "given": given, "again": other(tf.constant([[0]])), "parameters": other.count_params()}
+
+
+@case
+def files_of_layers_over_time(tf):
+    """Keys of weights, and another model of the same layers that takes them, whose layers have other names."""
+    layers, out = tf.keras.layers, {}
+    kinds = {"gru": lambda: layers.GRU(2), "both": lambda: layers.Bidirectional(layers.LSTM(2)),
+             "cells": lambda: layers.RNN([layers.GRUCell(2), layers.LSTMCell(3)]),
+             "dense": lambda: layers.TimeDistributed(layers.Dense(3)), "conv": lambda: layers.Conv1D(2, 2)}
+    for name, kind in kinds.items():
+        path = os.path.join(tempfile.mkdtemp(), "weights")
+        first, second = (tf.keras.Sequential([tf.keras.Input((6, 3)), layers.Dense(2), kind(), layers.Dense(2)])
+                         for _ in range(2))
+        first.save_weights(path)
+        second.load_weights(path).assert_consumed()
+        out[name] = [[key for key, _ in tf.train.list_variables(path) if key.endswith("VARIABLE_VALUE")],
+                     [bool((a == b).all()) for a, b in zip(first.get_weights(), second.get_weights())]]
+    return out
+
+
 class Doubled:
     """train_step of a program."""
 

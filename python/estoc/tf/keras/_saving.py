@@ -17,6 +17,7 @@ from .._checkpoint import Checkpoint, restored
 from .._checkpoint import write as write_checkpoint
 from . import _config, _files, _serial
 from ._layer import Layer
+from ._native import NativeLayer
 from ._network import Network
 from .layers._text import TextVectorization
 
@@ -173,9 +174,10 @@ class Saving:
             check(lib.est_network_save_weights(self._saved_network()._c, path.encode()))
 
     def _has_objects(self) -> bool:
-        """Whether classes of the program are among its layers: their variables are known by the attributes that hold
-        them, as in Keras, and not by numbers of layers."""
-        return any(not type(layer).__module__.startswith("estoc.") for layer in [self] + self._flat_layers())
+        """Whether layers that are written in Python, of the program or the library, are among its own: their variables are
+        known by the attributes that hold them, as in Keras, and not by numbers of layers."""
+        return any(not type(layer).__module__.startswith("estoc.") or not isinstance(layer, (NativeLayer, Saving))
+                   for layer in [self] + self._flat_layers())
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, by_name: bool = False,
                      options: Any = None) -> Any:

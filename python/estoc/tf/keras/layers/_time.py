@@ -443,7 +443,8 @@ class RNN(Layer):
     def _states(self, inputs: Any, given: Any) -> list:
         if given is not None:
             return list(given) if isinstance(given, (list, tuple)) else [given]
-        if self.stateful and not inputs.graph.is_sketch and getattr(inputs.graph, "world", None) is not None:
+        is_sketch = inputs.graph.is_sketch or inputs.graph.only_shapes and inputs.shape[0] is None
+        if self.stateful and not is_sketch and getattr(inputs.graph, "world", None) is not None:
             return self._kept(inputs)
         make = getattr(self.cell, "get_initial_state", None)
         found = _zeros_for(inputs, self.cell.state_size) if make is None or not isinstance(
