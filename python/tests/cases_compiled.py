@@ -126,6 +126,23 @@ def orders_of_metrics(tf):
     return found
 
 
+@case
+def areas_of_logits(tf):
+    """Predictions beyond 0 and 1."""
+    labels, logits = [0.0, 1.0, 1.0, 0.0, 1.0], [-0.5, 0.4, 1.7, 0.2, -0.1]
+    found = {}
+    for name, options in (("ROC", {}), ("PR", {"curve": "PR"}), ("few", {"num_thresholds": 5})):
+        metric = tf.keras.metrics.AUC(**options)
+        metric.update_state(labels, logits)
+        metric.update_state(labels[2:], [9.0, -3.0, 0.5])
+        found[name] = metric.result()
+    x, y, _ = _rows()
+    model = _line(tf)
+    model.compile("sgd", tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["AUC"])
+    found["fit"] = model.fit(x, y, batch_size=8, shuffle=False, verbose=0).history
+    return found
+
+
 if __name__ == "__main__":
     from cases import write_golden
     write_golden(CASES, sys.argv[1])

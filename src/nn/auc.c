@@ -43,10 +43,17 @@ static est_node column_state(est_metric_build *m, const char *name, est_node sum
     return est_metric_sum(m, name, values);
 }
 
+/* Keras counts what lies beyond its even thresholds, logits for instance, with the first or the last. */
+static est_node within_thresholds(const est_metric_build *m, est_node p)
+{
+    return m->o.thresholds.n > 0 ? p : est_clip_by_value(p, 0, 1);
+}
+
 static curve curve_states(est_metric_build *m, est_node labels, est_node predictions)
 {
-    int64_t  n    = 0;
-    est_node flat = est_reshape(est_metric_f32(predictions), EST_I64S(1, -1)), t = thresholds_of(m, &n);
+    int64_t  n        = 0;
+    est_node flat     = est_reshape(within_thresholds(m, est_metric_f32(predictions)), EST_I64S(1, -1));
+    est_node t        = thresholds_of(m, &n);
     est_node truth    = est_metric_f32(est_cast(labels, EST_BOOL)); /* any but 0 is positive */
     est_node w        = est_reshape(est_metric_weights(m, est_metric_f32(predictions)), EST_I64S(-1, 1));
     est_node yes      = est_mul(est_reshape(truth, EST_I64S(-1, 1)), w);
