@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequence columns. Run by TensorFlow they write what test_sequences.py compares with."""
+"""Sequence columns, and datasets of numbers without end. Run by TensorFlow they write what test_sequences.py compares with."""
 import os
 import sys
 import tempfile
@@ -132,6 +132,14 @@ def in_an_estimator(tf):
     estimator.train(lambda: rows().repeat(), steps=3)
     table = [name for name in estimator.get_variable_names() if "embedding" in name]
     return [list(estimator.predict(rows)), estimator.evaluate(rows), [estimator.get_variable_value(name) for name in table]]
+
+
+@case
+def counters(tf):
+    counter = tf.data.Dataset.counter
+    return [list(counter().take(3)), list(counter(2, 3).take(3)), [n.dtype.name for n in counter(5, -2, tf.int32).take(1)],
+            list(counter(5, -2, dtype=tf.int32).take(3)), counter().cardinality(),
+            counter().element_spec.dtype.name, list(tf.data.Dataset.zip((counter(1), tf.data.Dataset.range(2))))]
 
 
 if __name__ == "__main__":

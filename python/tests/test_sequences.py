@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequence columns: cases_sequences.py compared with what TensorFlow 2.15 gave."""
+"""Sequence columns and counters: cases_sequences.py compared with what TensorFlow 2.15 gave."""
 import pytest
 
 import estoc.tf as tf

@@ -180,6 +180,13 @@ class Dataset(Named, _data.Dataset):
         return dataset if as_dtype(output_type) == int64 else dataset.map(lambda n: cast_to(n, output_type))
 
     @classmethod
+    def counter(cls, start: int = 0, step: int = 1, dtype: Any = int64, name: str | None = None) -> "Dataset":
+        """Numbers without end."""
+        dataset = cls.range(start, 2**62 if step > 0 else -2**62, step, output_type=dtype)
+        dataset._count = INFINITE
+        return dataset
+
+    @classmethod
     def from_generator(cls, generator: Callable, output_types: Any = None, output_shapes: Any = None, args: Any = None,
                        output_signature: Any = None, name: str | None = None) -> "Dataset":
         if not callable(generator):

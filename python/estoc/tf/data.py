@@ -15,9 +15,7 @@ from ._dataset import Dataset
 
 def Counter(start: int = 0, step: int = 1, dtype: Any = int64) -> Dataset:  # noqa: N802
     """Numbers without end (tf.data.experimental.Counter)."""
-    dataset = Dataset.range(start, 2**62 if step > 0 else -2**62, step, output_type=dtype)
-    dataset._count = INFINITE
-    return dataset
+    return Dataset.counter(start, step, dtype)
 
 
 class experimental:  # noqa: N801 - a module in TensorFlow
