@@ -498,6 +498,17 @@ static est_saved_model *some_est_saved_model(void)
     MADE(est_saved_model, est_saved_model_load("loaded", NULL, &made));
 }
 
+static est_meta_graph *some_est_meta_graph(void)
+{
+    static est_graph *empty, *graph;
+
+    if (graph == NULL && (est_graph_create(1, &empty) != EST_OK || est_graph_create(1, &graph) != EST_OK ||
+                          est_meta_graph_write(empty, NULL, "graph.meta") != EST_OK)) {
+        return NULL;
+    }
+    MADE(est_meta_graph, est_meta_graph_import(graph, "graph.meta", NULL, &made));
+}
+
 static est_exporter *some_est_exporter(void)
 {
     static const est_component x = { .name = "x", .dtype = EST_F32, .shape = EST_SHAPE(2) };
@@ -599,6 +610,9 @@ static bool node_neutral(est_node node)
     X(est_value_state)                                                                                                 \
     X(est_saved_objects)                                                                                               \
     X(est_precision)                                                                                                   \
+    X(est_meta_collections)                                                                                            \
+    X(est_missing_operations)                                                                                          \
+    X(est_named_nodes)                                                                                                 \
     X(est_f32s)                                                                                                        \
     X(est_str)
 VALUES(VALUE_NEUTRAL)
