@@ -317,6 +317,7 @@ void est_summary_add_images(est_summary_writer *writer, const char *tag, est_dty
 
 void est_summary_graph(est_summary_writer *writer, int64_t step, est_str graph_def)
 {
+    if (writer == NULL || (graph_def.data == NULL && graph_def.size > 0)) return;
     write_event(writer, EST_EVENT_GRAPH, step, graph_def);
 }
 
