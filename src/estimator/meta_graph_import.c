@@ -194,7 +194,10 @@ static est_status add_variables(const importer *m)
 /* What a value is before operations that give it on. */
 static est_def_edge before_identities(const importer *m, est_def_edge edge)
 {
-    for (int steps = 0; steps < m->flat.n_nodes && is(m->flat.nodes[edge.node], "Identity"); steps++) {
+    for (int steps = 0; steps < m->flat.n_nodes; steps++) {
+        const est_graph_def_node *node = m->flat.nodes[edge.node];
+
+        if (!is(node, "Identity") || node->inputs.n == 0) break;
         edge = m->edges.in[edge.node][0];
     }
     return edge;
