@@ -136,6 +136,25 @@ def texts_of_any_length(tf):
 
 
 @case
+def drawn_classes(tf):
+    """tf.random.categorical: classes by their probabilities, of which -inf is none."""
+    logits = np.log(np.array([[1.0, 2.0, 5.0], [0.0, 3.0, 0.0]], np.float32), where=[[True] * 3, [False, True, False]],
+                    out=np.full((2, 3), -np.inf, np.float32))
+    drawn = tf.random.categorical(logits, 20000, seed=3)
+    counts = np.bincount(drawn[0].numpy(), minlength=3) / 20000
+    near = np.abs(counts - [0.125, 0.25, 0.625]) < 0.02  # five standard deviations and more
+    traced = tf.function(lambda x: tf.random.categorical(x, 4, tf.int32))(tf.constant(logits))
+    out = {"shape": drawn.shape.as_list(), "dtype": drawn.dtype.name, "near": near, "only": tf.unique(drawn[1])[0],
+           "traced": [traced.shape.as_list(), traced.dtype.name, traced[1]],
+           "v1": tf.compat.v1.multinomial(tf.constant(logits), 3)[1]}
+    try:
+        tf.random.categorical(logits[0], 1)
+    except tf.errors.InvalidArgumentError as error:
+        out["rank"] = type(error).__name__
+    return out
+
+
+@case
 def states_of_any_length(tf):
     """A stateful layer whose batches have any number of steps: trained with one size of batch, used with another."""
     def made(rows):

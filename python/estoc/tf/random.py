@@ -7,6 +7,7 @@ from typing import Callable as _Callable
 
 import numpy as _np
 
+from .. import errors as _errors
 from .. import ops as _ops
 from .._lib import c_seed as _c_seed
 from .._lib import here as _here
@@ -14,6 +15,7 @@ from .._lib import lib as _lib
 from .._tensor import as_array as _as_array
 from .._tensor import as_dtype as _as_dtype
 from .._tensor import float32 as _float32
+from .._tensor import int64 as _int64
 from ..graph import Graph as _Graph
 from ..graph import Node as _Node
 from ..graph import Session as _Session
@@ -117,6 +119,25 @@ def uniform(shape: _Any, minval: _Any = 0, maxval: _Any = None, dtype: _Any = _f
     low, high = (bound if isinstance(bound, (int, float, _Tensor, _Variable)) else _Tensor(_unwrap(bound), kind)
                  for bound in (minval, 1.0 if maxval is None else maxval))
     return _moved(drawn, high - low, low)
+
+
+def categorical(logits: _Any, num_samples: int, dtype: _Any = None, seed: int | None = None,
+                name: str | None = None) -> _Any:
+    """Numbers of classes, [batch, num_samples], drawn by their unnormalized log-probabilities, [batch, classes]."""
+    kind = _int64 if dtype is None else _as_dtype(dtype)
+    logits = logits if isinstance(logits, _Node) else _as_array(_unwrap(logits))
+    if logits.shape is not None and len(logits.shape) != 2:
+        raise _errors.InvalidArgumentError(f"logits should be a matrix, got shape {list(logits.shape)}")
+
+    def build(node: _Node) -> _Any:
+        sizes = _ops.shape(node)
+        shape = _ops.concat([sizes[:1], _np.array([num_samples], _np.int32), sizes[1:]], 0)
+        drawn = node.graph.node(_lib.est_random_uniform(shape._c, _float32.number, _c_seed(seed)))
+        # the largest of logits with noise of Gumbel's distribution
+        keys = _ops.expand_dims(_ops.cast(node, _float32), 1) - _ops.log(-_ops.log(drawn))
+        return _ops.cast(_ops.argmax(keys, -1), kind)._c
+
+    return _draw(build, logits, seed=seed)
 
 
 class experimental:  # noqa: N801 - a module in TensorFlow

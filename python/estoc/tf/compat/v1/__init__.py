@@ -100,6 +100,13 @@ def constant(value: _Any, dtype: _Any = None, shape: _Any = None, name: str = "C
     return make(value, dtype, shape, name)
 
 
+def multinomial(logits: _Any, num_samples: int, seed: int | None = None, name: str | None = None,
+                output_dtype: _Any = None) -> _Any:
+    """tf.random.categorical, by its name of TensorFlow 1."""
+    from ... import random
+    return random.categorical(logits, num_samples, output_dtype, seed, name)
+
+
 def _to(cast: _Any, dtype: _Any) -> _Any:
     def call(x: _Any, name: "str | None" = None) -> _Any:
         return cast(x, dtype)
