@@ -197,6 +197,16 @@ def files_of_layers_over_time(tf):
     return out
 
 
+@case
+def columns_of_values(tf):
+    """tf.compat.v1.feature_column.input_layer outside of graphs, as the tutorials on boosted trees show columns."""
+    columns, rows = tf.compat.v1.feature_column, {"class": np.array(["Third", "First"]), "age": np.array([22.0, 38.0])}
+    words = columns.categorical_column_with_vocabulary_list("class", ["First", "Second", "Third"])
+    table = columns.embedding_column(words, 2, initializer=tf.keras.initializers.Ones())
+    kinds = [columns.indicator_column(words), columns.numeric_column("age", dtype=tf.float32), table]
+    return [columns.input_layer(rows, [kinds[0]]), columns.input_layer(rows, kinds)]
+
+
 class Doubled:
     """train_step of a program."""
 
