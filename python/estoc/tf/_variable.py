@@ -168,6 +168,22 @@ class Variable(metaclass=_Made):
         variable._shown = name + ":0"
         return variable
 
+    # --- copies ---
+
+    def __copy__(self) -> "Variable":
+        return self
+
+    def __deepcopy__(self, memo: dict) -> "Variable":
+        new = _again(*self.__reduce__()[1])
+        memo[id(self)] = new
+        return new
+
+    def __reduce__(self) -> Any:
+        """Another variable of the same value and name."""
+        if self._world is None or current_trace() is not None:
+            raise NotImplementedError(f"{self.name} is copied and pickled outside of graphs and functions only")
+        return _again, (self.numpy(), self._trainable, self._shown, self.constraint)
+
     name = property(lambda self: self._shown)
     dtype = property(lambda self: self._dtype)
     shape = property(lambda self: self._shape)
@@ -372,6 +388,13 @@ class Variable(metaclass=_Made):
     def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None,
                    read_value: bool = True) -> Any:
         return self._write("est_assign_sub", delta, read_value)
+
+
+def _again(value: np.ndarray, trainable: bool, name: str, constraint: Callable | None) -> Variable:
+    """A copy of a variable."""
+    new = Variable(value, trainable, name=name.rsplit(":", 1)[0].rsplit("/", 1)[-1], constraint=constraint)
+    new._shown = name
+    return new
 
 
 def new_variables(graph: Graph, world: World | None, first: int) -> list[Variable]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import ops
 from ..._lib import NULL, Keep, check, ffi, lib
-from ..._tensor import as_dtype
+from ..._tensor import as_dtype, float32
 from ...graph import Graph, NeedsSteps, Node, Shape, as_node, default_graph
 from .. import _structure
 from .._absent import Named
@@ -27,9 +27,9 @@ from .._variable import Variable
 from .._world import current_world
 from . import mixed_precision
 from ._attributes import Attributes, read_by_call
-from ._calling import (Calling, apart, as_input, calls_library, context, place, scopes_of, snake, tensors_of,
+from ._calling import (Calling, apart, as_input, build_in, calls_library, context, place, scopes_of, snake, tensors_of,
                        training_by_default, training_phase, unique_name)
-from ._recorded import Recorded
+from ._recorded import Recorded, made_again
 from ._symbolic import Input, KerasTensor
 from ._weights import Weights
 
@@ -472,6 +472,41 @@ class Layer(Attributes, Weights, Recorded, Named):
         elif "training" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             named = {key: value for key, value in named.items() if key != "training"}
         return self.call(*args, **named)
+
+    # --- copies ---
+
+    def __copy__(self) -> "Layer":
+        """One that shares all variables, as in Keras."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        """deepcopy and pickle: of a layer of the library another one that is made alike, with these values."""
+        weights, shape = self.get_weights(), self.__dict__.get("_built_for")
+        if not type(self).__module__.startswith("estoc.") or weights and shape is None or self.__dict__.get("_parts_of_state"):
+            raise NotImplementedError(f"{self.name} cannot be copied or pickled by itself: make another {type(self).__name__}, and "
+                                      "give it the values, other.set_weights(layer.get_weights()). A model is copied with its "
+                                      "layers")
+        args, named = self._made_as() if hasattr(self, "_made_as") else self._made_with
+        if "name" not in inspect.signature(type(self)).bind_partial(*args).arguments:
+            named = {**named, "name": self.name}
+        return made_again, (type(self), args, named), {
+            "weights": weights, "shape": shape, "trainable": self._trainable,
+            "adapted": self._adapted() if hasattr(self, "_adapted") else None}
+
+    def __setstate__(self, state: dict) -> None:
+        if state["adapted"] is not None:
+            self.adapt(state["adapted"])
+        if state["weights"]:
+            first, *others = inspect.signature(self.call).parameters.values()
+            if any(other.default is other.empty and other.kind is other.POSITIONAL_OR_KEYWORD for other in others):
+                self.build(state["shape"])  # a cell, which a call alone cannot build
+                self.__dict__["built"] = True
+            else:
+                build_in(self, self._world_now(), [(float32, state["shape"])])
+            self.set_weights(state["weights"])
+        self.trainable = state["trainable"]
 
     # --- description ---
 

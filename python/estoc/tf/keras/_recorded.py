@@ -13,6 +13,15 @@ class Recorded:
         made.__dict__["_made_with"] = (args, named)
         return made
 
+    _copied_by_arguments = False  # others are copied by their attributes
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        """copy, deepcopy and pickle."""
+        if not self._copied_by_arguments:
+            return super().__reduce_ex__(protocol)
+        public = {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
+        return made_again, (type(self), *self._made_with), public
+
     _said_besides: tuple = ()  # what get_config has that is no argument
 
     @classmethod
@@ -20,6 +29,10 @@ class Recorded:
         """An object of what get_config of another gave."""
         from ._serial import made_of
         return cls(**{key: made_of(value) for key, value in config.items() if key not in cls._said_besides})
+
+
+def made_again(kind: type, args: tuple, named: dict) -> Any:
+    return kind(*args, **named)
 
 
 def overridden(kind: type, *names: str) -> str | None:

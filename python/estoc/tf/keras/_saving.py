@@ -70,10 +70,15 @@ class Saving:
 
     # --- copies ---
 
+    def __copy__(self) -> Any:
+        """As deepcopy, if it has variables, as in Keras."""
+        return _remade(*self._packed()) if self._has_values() else super().__copy__()
+
     def __reduce_ex__(self, protocol: int) -> Any:
-        """copy, deepcopy and pickle: another model with these values, as load_model makes it of a file. One without
-        variables is copied by its attributes, as in Keras, and has no pickle."""
-        return (_remade, self._packed()) if self._has_values() else super().__reduce_ex__(protocol)
+        """pickle: another model with these values, as load_model makes it of a file."""
+        if not self._has_values():
+            raise NotImplementedError(f"{self.name} has no variables yet, and no pickle: build it, or call it first")
+        return _remade, self._packed()
 
     def __deepcopy__(self, memo: dict) -> Any:
         if self._has_values() or self._functional or self._compiled is not None:

@@ -242,6 +242,8 @@ def _matched(y_true: _Any, y_pred: _Any, by_number: bool = False) -> _Any:
 class Loss(_Recorded):
     """A loss as an object. Subclasses override call(y_true, y_pred), which gives one value an example."""
 
+    _copied_by_arguments = True
+
     def __init__(self, reduction: str = Reduction.AUTO, name: str | None = None):
         if reduction not in Reduction.all():
             raise ValueError(f"Invalid Reduction Key: {reduction}. Expected keys are \"{Reduction.all()}\"")

@@ -33,6 +33,8 @@ class LearningRateSchedule(_Recorded):
 
 
 class _Native(LearningRateSchedule):
+    _copied_by_arguments = True
+
     def __init__(self, make: _Any, config: dict):
         self._make, self.config = make, config
         self._over_nodes = self._rate
