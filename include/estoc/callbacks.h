@@ -82,8 +82,8 @@ EST_API EST_MUST_CHECK est_hook *est_model_checkpoint_callback(const char       
 
 typedef struct est_reduce_on_plateau_options {
     size_t           struct_size; /* filled by EST_REDUCE_ON_PLATEAU */
-    double           factor;      /* 0: 0.1; by which the learning rate is multiplied */
-    int64_t          patience;    /* 0: 10; epochs without a better value */
+    double           factor;      /* 0: 0.1; EST_OFF: 0; by which the learning rate is multiplied */
+    int64_t          patience;    /* 0: 10; EST_OFF: 0; epochs without a better value */
     double           min_delta;   /* 0: 1e-4; EST_OFF: 0 */
     est_monitor_mode mode;
     int64_t          cooldown; /* epochs after a reduction that do not count */

@@ -245,7 +245,7 @@ typedef struct est_batch_norm_options {
     size_t          struct_size;                                          /* filled by EST_BATCH_NORM */
     const char     *name;                                                 /* NULL: "batch_normalization" */
     double          momentum;                                             /* 0: 0.99; EST_OFF: 0 */
-    double          epsilon;                                              /* 0: 0.001 */
+    double          epsilon;                                              /* 0: 0.001; EST_OFF: 0 */
     bool            no_center;                                            /* true: no beta */
     bool            no_scale;                                             /* true: no gamma */
     est_initializer beta_initializer, gamma_initializer;                  /* make NULL: zeros, ones */
@@ -267,7 +267,7 @@ EST_API EST_MUST_CHECK est_layer *est_layer_batch_norm(const est_batch_norm_opti
 typedef struct est_layer_norm_options {
     size_t          struct_size;                         /* filled by EST_LAYER_NORM */
     const char     *name;                                /* NULL: "layer_normalization" */
-    double          epsilon;                             /* 0: 0.001 */
+    double          epsilon;                             /* 0: 0.001; EST_OFF: 0 */
     bool            no_center;                           /* true: no beta */
     bool            no_scale;                            /* true: no gamma */
     est_initializer beta_initializer, gamma_initializer; /* make NULL: zeros, ones */

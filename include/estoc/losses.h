@@ -32,8 +32,8 @@ typedef struct est_loss_options {
     est_node      weights;     /* EST_NO_NODE: 1 */
     est_reduction reduction;
     double        label_smoothing; /* softmax, sigmoid and binary cross entropy; 0: none */
-    double        delta;           /* huber: where it turns from square to line; 0: 1 */
-    double        epsilon;         /* log_loss, poisson, binary_xent: added inside logarithms; 0: 1e-7 */
+    double        delta;           /* huber: where it turns from square to line; 0: 1; EST_OFF: 0 */
+    double        epsilon;         /* log_loss, poisson, binary_xent: added inside logarithms; 0: 1e-7; EST_OFF: 0 */
     int           axis;            /* cosine: 0: the last */
     bool          full;            /* log_poisson: true: with Stirling's term for labels above 1 */
 } est_loss_options;

@@ -53,10 +53,10 @@ EST_API est_loss est_loss_value_binary_crossentropy(bool from_logits, double lab
 EST_API est_loss est_loss_value_categorical_crossentropy(bool from_logits, double label_smoothing);
 EST_API est_loss est_loss_value_sparse_categorical_crossentropy(bool from_logits);
 /* Times (1 - p of the right class)^gamma; alpha 0: binary without a balance of classes, categorical 0.25; gamma 0: 2;
- * EST_OFF: 0. */
+ * either EST_OFF: 0. */
 EST_API est_loss est_loss_value_binary_focal_crossentropy(bool from_logits, double gamma, double alpha);
 EST_API est_loss est_loss_value_categorical_focal_crossentropy(bool from_logits, double gamma, double alpha);
-/* delta 0: 1. */
+/* delta 0: 1; EST_OFF: 0. */
 EST_API est_loss est_loss_value_huber(double delta);
 
 /* --- metrics ------------------------------------------------------------------------------------------------------ */
@@ -83,7 +83,7 @@ struct est_metric_spec {
  * is the one that Keras logs: a short name as it was given, else that of the function. */
 EST_API EST_MUST_CHECK est_status est_metric_by_name(const char *name, est_metric_spec *out);
 
-/* Those with options. A threshold of 0: 0.5; EST_OFF: 0. k 0: 5. */
+/* Those with options. A threshold of 0: 0.5, k 0: 5; either EST_OFF: 0. */
 EST_API est_metric_spec est_metric_value_binary_accuracy(double threshold);
 EST_API est_metric_spec est_metric_value_precision(double threshold);
 EST_API est_metric_spec est_metric_value_recall(double threshold);

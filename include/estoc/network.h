@@ -198,7 +198,7 @@ typedef struct est_compile_output {
     const char      *output; /* one of est_network_options.outputs */
     const char      *loss;   /* as in est_compile_options, as all that follows */
     est_loss         loss_value;
-    double           loss_weight; /* of this loss in the sum that is minimized; 0: 1 */
+    double           loss_weight; /* of this loss in the sum that is minimized; 0: 1; EST_OFF: 0 */
     est_strings      metrics;
     est_metric_specs metric_values;
     est_strings      weighted_metrics;
@@ -283,7 +283,8 @@ typedef struct est_fit_options {
     const est_dataset *input;       /* batches */
     est_named_tensors  arrays;      /* in place of input: rows of these, shuffled again in every epoch */
     int64_t            batch_size;  /* of arrays, not of a dataset; 0: 32 */
-    int64_t            epochs;      /* 0: 1; the number of the last epoch, not of those after initial_epoch */
+    int64_t            epochs;      /* 0: 1; EST_OFF: none; the number of the last epoch, not of those after
+                                     * initial_epoch */
     int64_t            initial_epoch;
 
     /* 0: an epoch is a pass over the input. Else an epoch has so many steps, and the next goes on where it ends: in as

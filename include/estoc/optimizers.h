@@ -76,7 +76,7 @@ EST_API est_optimizer est_momentum(double learning_rate, const est_momentum_opti
 
 typedef struct est_adagrad_options {
     size_t struct_size;         /* filled by EST_ADAGRAD */
-    double initial_accumulator; /* 0: 0.1 */
+    double initial_accumulator; /* 0: 0.1; EST_OFF: 0 */
     double epsilon;             /* keras: 0: 1e-7; EST_OFF: 0 */
     bool   keras;               /* w -= lr g / (sqrt(A) + epsilon), in place of no epsilon */
 } est_adagrad_options;
@@ -132,7 +132,7 @@ EST_API est_optimizer est_ftrl(double learning_rate, const est_ftrl_options *opt
 typedef struct est_adadelta_options {
     size_t struct_size; /* filled by EST_ADADELTA */
     double rho;         /* 0: 0.95; EST_OFF: 0 */
-    double epsilon;     /* 0: 1e-8, keras 1e-7 */
+    double epsilon;     /* 0: 1e-8, keras 1e-7; EST_OFF: 0 */
     bool   keras;
 } est_adadelta_options;
 #define EST_ADADELTA(...)                                                                                              \

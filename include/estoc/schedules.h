@@ -49,7 +49,8 @@ EST_API est_schedule est_polynomial_decay(double initial, int64_t decay_steps, d
 EST_API est_schedule est_piecewise_constant(est_i64s boundaries, est_f64s values);
 /* initial ((1 - alpha) (1 + cos(pi p)) / 2 + alpha) with p at most 1. */
 EST_API est_schedule est_cosine_decay(double initial, int64_t decay_steps, double alpha);
-/* The same with restarts: periods grow by t_mul, peaks are multiplied by m_mul. 0: 2 and 1. */
+/* The same with restarts: periods grow by t_mul, peaks are multiplied by m_mul. 0: 2 and 1;
+ * m_mul EST_OFF: 0. */
 EST_API est_schedule est_cosine_decay_restarts(double initial, int64_t first_decay_steps, double t_mul, double m_mul,
                                                double alpha);
 /* Rises linearly from `start` to the rate of `schedule` at `steps`, then follows it. */

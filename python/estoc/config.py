@@ -136,6 +136,11 @@ class RunConfig:
                             "log_step_count_steps": log_step_count_steps, "seed": seed}.items():
             if value is not None and value < 0:
                 raise ValueError(f"{name} should be >= 0, it is {value}")
+        for name, value in {"keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
+                            "session_creation_timeout_secs": session_creation_timeout_secs,
+                            "log_step_count_steps": log_step_count_steps}.items():
+            if value == 0:
+                raise ValueError(f"{name} should be > 0")
         self.model_dir = None if model_dir is None else os.fspath(model_dir)
         self.seed = seed
         self.save_summary_steps = save_summary_steps

@@ -34,7 +34,7 @@ from .config import RunConfig
 from .data import Dataset, TensorSpec
 from .feature_column import Column, c_columns, c_combiner
 from .graph import Graph, Node, Variable, as_node
-from .heads import Head
+from .heads import Head, c_dimension
 from .hooks import Hook, SavingListener, c_hooks, c_listeners
 from .io import c_feature_specs
 from .layers import RaggedNode, c_activation
@@ -1017,7 +1017,7 @@ class DNNRegressor(_Canned):
                  activation_fn: Any = "relu", dropout: float | None = None, config: RunConfig | None = None,
                  warm_start_from: Any = None, loss_reduction: str | None = None, batch_norm: bool = False):
         self._canned(model_dir, config, warm_start_from, lambda keep: {
-            "columns": c_columns(keep, feature_columns), "label_dimension": label_dimension,
+            "columns": c_columns(keep, feature_columns), "label_dimension": c_dimension(label_dimension),
             "optimizer": c_canned_optimizer(keep, optimizer), "loss_reduction": c_reduction(loss_reduction),
             **_deep(keep, hidden_units, activation_fn, dropout, batch_norm), **_weight(keep, weight_column)})
 
@@ -1047,7 +1047,7 @@ class LinearRegressor(_Canned):
                  weight_column: Any = None, optimizer: Any = "Ftrl", config: RunConfig | None = None,
                  warm_start_from: Any = None, loss_reduction: str | None = None, sparse_combiner: str = "sum"):
         self._canned(model_dir, config, warm_start_from, lambda keep: {
-            "columns": c_columns(keep, feature_columns), "label_dimension": label_dimension,
+            "columns": c_columns(keep, feature_columns), "label_dimension": c_dimension(label_dimension),
             "optimizer": c_canned_optimizer(keep, optimizer), "loss_reduction": c_reduction(loss_reduction),
             "sparse_combiner": c_combiner(sparse_combiner), **_weight(keep, weight_column)})
 
@@ -1094,7 +1094,7 @@ class DNNLinearCombinedRegressor(_Canned):
                  weight_column: Any = None, config: RunConfig | None = None, warm_start_from: Any = None,
                  loss_reduction: str | None = None, batch_norm: bool = False, linear_sparse_combiner: str = "sum"):
         self._canned(model_dir, config, warm_start_from, lambda keep: {
-            "label_dimension": label_dimension,
+            "label_dimension": c_dimension(label_dimension),
             **_combined(keep, linear_feature_columns, linear_optimizer, dnn_feature_columns, dnn_optimizer,
                         linear_sparse_combiner, loss_reduction),
             **_deep(keep, dnn_hidden_units or [], dnn_activation_fn, dnn_dropout, batch_norm),
@@ -1182,5 +1182,5 @@ class BaselineRegressor(_Canned):
     def __init__(self, model_dir: Any = None, label_dimension: int = 1, weight_column: Any = None,
                  optimizer: Any = "Ftrl", config: RunConfig | None = None, loss_reduction: str | None = None):
         self._canned(model_dir, config, None, lambda keep: {
-            "label_dimension": label_dimension, "optimizer": c_canned_optimizer(keep, optimizer),
+            "label_dimension": c_dimension(label_dimension), "optimizer": c_canned_optimizer(keep, optimizer),
             "loss_reduction": c_reduction(loss_reduction), **_weight(keep, weight_column)})

@@ -215,6 +215,8 @@ def indicator_column(categorical_column: Column) -> Column:
 def _embedding_options(keep: Keep, combiner: str | None, initializer: Any, ckpt_to_load_from: str | None,
                        tensor_name_in_ckpt: str | None, max_norm: float | None, trainable: bool,
                        collection_name: str | None = None) -> Any:
+    if max_norm == 0:
+        raise ValueError("max_norm is 0, which makes all embeddings 0; leave it out, or write a number above 0")
     return keep.options("est_embedding_column_options", combiner=c_combiner(combiner),
                         initializer=c_initializer(keep, initializer), checkpoint=keep.string(ckpt_to_load_from),
                         tensor_name=keep.string(tensor_name_in_ckpt), max_norm=max_norm or 0, frozen=not trainable,

@@ -88,6 +88,12 @@ class MultiLabelHead(Head):
                          **_weight(weight_column), **_vocabulary(label_vocabulary))
 
 
+def c_dimension(label_dimension: int) -> int:
+    if label_dimension < 1:
+        raise ValueError(f"Invalid label_dimension {label_dimension}.")
+    return int(label_dimension)
+
+
 class RegressionHead(Head):
     """Numbers, by their squared error."""
 
@@ -97,7 +103,7 @@ class RegressionHead(Head):
         link = c_activation(inverse_link_fn)
         if link[1] is not None:
             raise NotImplementedError("inverse_link_fn is a name such as \"exp\", or that function of estoc.ops")
-        super().__init__("est_regression_head", (int(label_dimension),), name, inverse_link=lambda keep: link[0],
+        super().__init__("est_regression_head", (c_dimension(label_dimension),), name, inverse_link=lambda keep: link[0],
                          loss_reduction=_reduction(loss_reduction), **_weight(weight_column))
 
 
@@ -114,7 +120,7 @@ class PoissonRegressionHead(Head):
 
     def __init__(self, label_dimension: int = 1, weight_column: Any = None, loss_reduction: Any = None,
                  compute_full_loss: bool = True, name: str | None = None):
-        super().__init__("est_poisson_head", (int(label_dimension),), name, loss_reduction=_reduction(loss_reduction),
+        super().__init__("est_poisson_head", (c_dimension(label_dimension),), name, loss_reduction=_reduction(loss_reduction),
                          no_full_loss=not compute_full_loss, **_weight(weight_column))
 
 

@@ -128,7 +128,7 @@ def batch_normalization(x: Node, training: bool, momentum: float = 0.99, epsilon
     here()
     keep = Keep()
     return x.graph.node(lib.est_batch_norm(x._c, training, keep.options(
-        "est_batch_norm_options", name=keep.string(name), momentum=off(momentum), epsilon=epsilon,
+        "est_batch_norm_options", name=keep.string(name), momentum=off(momentum), epsilon=off(epsilon),
         no_center=not center, no_scale=not scale, frozen=not trainable,
         **({} if follows is None else {"follows": follows._c}))))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ._lib import Keep, here, lib
+from ._lib import Keep, here, lib, off
 from .graph import Node, as_node
 
 _REDUCTIONS = {None: 0, "sum_over_batch_size": 1, "sum": 2, "mean": 3, "none": 4, "sum_over_nonzero_weights": 5}
@@ -24,6 +24,7 @@ def _loss(name: str, meaning: str, *extra: str) -> Callable:
             raise TypeError(f"{function.__name__}() got an unexpected argument {sorted(unknown)[0]!r}")
         here()
         keep, graph = Keep(), predictions.graph
+        more.update((name, off(more[name])) for name in ("delta", "epsilon") if name in more)
         if weights is not None:
             more["weights"] = as_node(weights, graph, predictions.dtype)._c
         labels = as_node(labels, graph, predictions.dtype if name != "sparse_softmax_xent" else None)

@@ -87,13 +87,14 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """w -= lr g; with momentum a running sum of gradients."""
+    """w -= lr g; with momentum, or slot, a running sum of gradients."""
 
-    def __init__(self, learning_rate: Any = 0.01, momentum: float = 0, nesterov: bool = False, keras: bool = False):
+    def __init__(self, learning_rate: Any = 0.01, momentum: float = 0, nesterov: bool = False, keras: bool = False,
+                 slot: bool = False):
         def make(rate: float, keep: Keep) -> Any:
-            if momentum == 0:
+            if momentum == 0 and not slot:
                 return lib.est_sgd(rate)
-            return lib.est_momentum(rate, keep.options("est_momentum_options", momentum=momentum, nesterov=nesterov,
+            return lib.est_momentum(rate, keep.options("est_momentum_options", momentum=off(momentum), nesterov=nesterov,
                                                    keras=keras))
 
         super().__init__(make, learning_rate)
@@ -105,7 +106,7 @@ class Adagrad(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, initial_accumulator: float = 0.1, epsilon: float | None = None,
                  keras: bool = False):
         super().__init__(lambda rate, keep: lib.est_adagrad(rate, keep.options(
-            "est_adagrad_options", initial_accumulator=initial_accumulator, epsilon=off(epsilon), keras=keras)),
+            "est_adagrad_options", initial_accumulator=off(initial_accumulator), epsilon=off(epsilon), keras=keras)),
             learning_rate)
 
 
@@ -149,7 +150,7 @@ class Adadelta(Optimizer):
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95, epsilon: float | None = None,
                  keras: bool = False):
         super().__init__(lambda rate, keep: lib.est_adadelta(rate, keep.options(
-            "est_adadelta_options", rho=off(rho), epsilon=epsilon or 0, keras=keras)), learning_rate)
+            "est_adadelta_options", rho=off(rho), epsilon=off(epsilon), keras=keras)), learning_rate)
 
 
 class Adamax(Optimizer):

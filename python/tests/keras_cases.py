@@ -35,3 +35,4 @@ else:
     import cases_images  # noqa: F401 - more cases
     import cases_saving  # noqa: F401 - more cases
     import cases_states  # noqa: F401 - more cases
+    import cases_zeros  # noqa: F401 - more cases

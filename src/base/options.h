@@ -15,6 +15,12 @@ EST_MUST_CHECK est_status est_options_take(size_t struct_size, const void *given
 /* EST_OK for a struct that users embed (est_hook): it is of this kind, and not of a newer header. */
 EST_MUST_CHECK est_status est_struct_check(size_t struct_size, const void *given);
 
+/* The value of an option whose 0 means `fallback` and whose EST_OFF means 0. */
+static inline double est_or(double value, double fallback)
+{
+    return value == 0 ? fallback : value == EST_OFF ? 0 : value;
+}
+
 /* A member of such a struct; 0 where the struct is of an older header that did not have it. */
 #define EST_MEMBER(object, member)                                                                                     \
     (((object)->struct_size & 0xffff) >= offsetof(__typeof__(*(object)), member) + sizeof((object)->member)            \

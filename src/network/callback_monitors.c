@@ -288,18 +288,15 @@ static est_status plateau_fill(plateau *own, const char *monitor)
 {
     est_reduce_on_plateau_options *o = &own->o;
 
-    if (o->factor == 0) o->factor = 0.1;
-    if (o->patience == 0) o->patience = 10;
-    if (!(o->factor > 0 && o->factor < 1) || o->patience < 0 || o->cooldown < 0 || !(o->min_rate >= 0)) {
+    o->factor   = est_or(o->factor, 0.1);
+    o->patience = (int64_t)est_or((double)o->patience, 10);
+    if (!(o->factor >= 0 && o->factor < 1) || o->patience < 0 || o->cooldown < 0 || !(o->min_rate >= 0)) {
         return est_fail(EST_INVALID_ARGUMENT,
                         "reduce on plateau: factor is %g, patience %" PRId64 ", cooldown %" PRId64
-                        ", min_rate %g; the factor is between 0 and 1, the others 0 or more",
+                        ", min_rate %g; the factor is at least 0 and below 1, the others 0 or more",
                         o->factor, o->patience, o->cooldown, o->min_rate);
     }
-    return est_monitor_init(&own->monitor, monitor, o->mode,
-                            o->min_delta == 0         ? 1e-4
-                            : o->min_delta == EST_OFF ? 0
-                                                      : o->min_delta);
+    return est_monitor_init(&own->monitor, monitor, o->mode, est_or(o->min_delta, 1e-4));
 }
 
 est_hook *est_reduce_on_plateau_callback(const char *monitor, const est_reduce_on_plateau_options *options)

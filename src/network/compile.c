@@ -151,10 +151,11 @@ static est_status take_output(est_network *network, est_compiled *c, const est_c
     out->output = c->n_outputs;
     if (options->outputs.n > 0) EST_TRY(find_output(network, c, o.output, &out->output));
     if (!isfinite(o.loss_weight)) {
-        return est_fail(EST_INVALID_ARGUMENT, "compile: %s: loss_weight is %g; write a number, or 0 for 1",
+        return est_fail(EST_INVALID_ARGUMENT,
+                        "compile: %s: loss_weight is %g; write a number, 0 for 1 or EST_OFF for 0",
                         network->output_names[out->output], o.loss_weight);
     }
-    out->weight = o.loss_weight != 0 ? o.loss_weight : 1;
+    out->weight = est_or(o.loss_weight, 1);
     EST_TRY(take_loss(network, &o, out));
     if (network->n_outputs > 1) out->label = network->output_names[out->output];
     EST_TRY(copy_name(network, o.label, &out->label));

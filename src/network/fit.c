@@ -24,7 +24,7 @@ static est_status check_number(const char *name, int64_t value, const char *mean
 
 static est_status check_options(const est_fit_options *o)
 {
-    EST_TRY(check_number("epochs", o->epochs, "1"));
+    if (o->epochs != EST_OFF) EST_TRY(check_number("epochs", o->epochs, "1"));
     EST_TRY(check_number("initial_epoch", o->initial_epoch, "the first"));
     EST_TRY(check_number("steps_per_epoch", o->steps_per_epoch, "all of the input"));
     EST_TRY(check_number("validation_steps", o->validation_steps, "all of the validation input"));
@@ -340,7 +340,7 @@ est_status est_network_fit(est_network *network, const est_fit_options *options,
     status = check_options(&own);
     if (status != EST_OK) return est_fail_context(status, "fit");
     if (est_network_is_coordinated(network)) fit.trainer = &est_coordinator_trainer;
-    fit.epochs       = own.epochs > 0 ? own.epochs : 1;
+    fit.epochs       = (int64_t)est_or((double)own.epochs, 1);
     fit.epoch        = own.initial_epoch;
     fit.first_pass   = network->passes > fit.epoch ? network->passes : fit.epoch;
     network->fitting = true;

@@ -201,9 +201,9 @@ static est_node each_binary_focal(const est_loss *self, est_node labels, est_nod
     right = mixed(labels, p, est_shift(est_neg(p), 1));
     l     = est_mul(power(est_shift(est_neg(right), 1), est_or(self->a, 2)), binary_of(in, labels, 0));
     if (self->b != 0) {
-        est_node balance = est_shift(est_scale(labels, 2 * self->b - 1),
-                                     1 - self->b); /* alpha for 1, 1 - alpha for 0 */
-        l                = est_mul(balance, l);
+        double alpha = est_or(self->b, 0);
+
+        l = est_mul(est_shift(est_scale(labels, 2 * alpha - 1), 1 - alpha), l); /* alpha for 1, 1 - alpha for 0 */
     }
     return row_mean(l);
 }

@@ -322,14 +322,16 @@ est_metric_spec est_metric_value_recall(double threshold)
 
 est_metric_spec est_metric_value_top_k_categorical_accuracy(int64_t k)
 {
-    return (est_metric_spec){ .name = "top_k_categorical_accuracy", .make = make_top_k, .n = k > 0 ? k : TOP_K };
+    return (est_metric_spec){ .name = "top_k_categorical_accuracy",
+                              .make = make_top_k,
+                              .n    = (int64_t)est_or((double)k, TOP_K) };
 }
 
 est_metric_spec est_metric_value_sparse_top_k_categorical_accuracy(int64_t k)
 {
     return (est_metric_spec){ .name = "sparse_top_k_categorical_accuracy",
                               .make = make_sparse_top_k,
-                              .n    = k > 0 ? k : TOP_K };
+                              .n    = (int64_t)est_or((double)k, TOP_K) };
 }
 
 est_metric_spec est_metric_value_auc(est_curve curve, int64_t num_thresholds)

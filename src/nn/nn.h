@@ -6,6 +6,7 @@
 #ifndef EST_NN_NN_H
 #define EST_NN_NN_H
 
+#include "base/options.h"
 #include "estoc/nn.h"
 #include "ops/ops.h"
 
@@ -17,12 +18,6 @@ bool est_options_copy(est_graph *graph, size_t struct_size, const void *given, v
 
 /* Fails the graph; used as `return est_nn_fail(graph, "text", ...)`. */
 #define est_nn_fail(graph, ...) est_graph_poison(graph, est_graph_blame(est_fail(EST_INVALID_ARGUMENT, __VA_ARGS__)))
-
-/* The value of an option whose 0 means `fallback` and whose EST_OFF means 0. */
-static inline double est_or(double value, double fallback)
-{
-    return value == 0 ? fallback : value == EST_OFF ? 0 : value;
-}
 
 /* Creates a variable with an initial value and the full name `name` regardless of the scope (made unique if taken), and
  * adds it to the collection. */

@@ -31,6 +31,8 @@ from ._world import next_seed
 
 
 def _workers(num_parallel_calls: int | None) -> int:
+    if num_parallel_calls == 0:
+        raise InvalidArgumentError("num_parallel_calls must be greater than zero.")
     return 0 if num_parallel_calls is None else num_parallel_calls
 
 
@@ -397,6 +399,10 @@ class Dataset(Named, _data.Dataset):
         """map_func is called with each element and makes a dataset of it; C reads cycle_length of them in turn."""
         if cycle_length in (None, AUTOTUNE):
             cycle_length = 1 if num_parallel_calls is None else min(os.cpu_count() or 1, 10)
+        for name, given in {"cycle_length": cycle_length, "block_length": block_length,
+                            "num_parallel_calls": num_parallel_calls}.items():
+            if given == 0:
+                raise InvalidArgumentError(f"interleave: {name} must be greater than zero.")
         return super().interleave(lambda *element: self._call_with(map_func, element if isinstance(
             self.structure, tuple) else element[0]), int(cycle_length), int(block_length or 1),
             0 if num_parallel_calls is None else 1)

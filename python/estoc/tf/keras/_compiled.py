@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from ... import ops
-from ..._lib import Keep, lib
+from ..._lib import Keep, lib, off
 from .. import _structure
 from .._eager import eager
 from . import losses as _losses
@@ -119,8 +119,6 @@ class Compiled:
                     raise NotImplementedError(f"{name} has metrics, and no loss; give it one with a loss weight near 0")
                 found.append(None)
                 continue
-            if weight == 0:
-                raise NotImplementedError(f"{name} has a loss weight of 0; leave its loss out")
             own = [metric for metric in own if not is_own_metric(metric)]
             more = [metric for metric in more if isinstance(metric, str)]  # the loops of Python measure others
             if len(names) == 1 and weight != 1:
@@ -128,7 +126,7 @@ class Compiled:
                 keep.append(loss)
             self._given.append((_given_order(own), len(more)))
             found.append({
-                "output": keep.string(name), "loss_value": loss._c_loss[0], "loss_weight": weight,
+                "output": keep.string(name), "loss_value": loss._c_loss[0], "loss_weight": off(weight),
                 "metrics": keep.strings([metric for metric in own if isinstance(metric, str)]),
                 "own_values": [self.spec(metric, keep) for metric in own if not isinstance(metric, str)],
                 "weighted_metrics": keep.strings(more)})

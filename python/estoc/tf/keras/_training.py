@@ -12,7 +12,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ... import data as _data
-from ..._lib import NULL, Keep, check, check_signals, ffi, lib, owned, text
+from ..._lib import NULL, Keep, check, check_signals, ffi, lib, off, owned, text
 from ..._tensor import take_tensor, to_array
 from .. import _structure
 from .._eager import unwrap
@@ -80,6 +80,14 @@ def _steps_of(x: Any, rows: Any, batch_size: int | None, steps: int | None, kept
     return steps or (known_steps(x) if isinstance(x, _data.Dataset) else rows.steps(batch_size, kept))
 
 
+def _need_steps(*given: int | None) -> None:
+    """Numbers of steps, of which None is all there are."""
+    for steps in given:
+        if steps is not None and steps == 0:
+            raise ValueError(f"Unexpected value for `steps_per_epoch`. Received value is {steps}. Please check the docstring for "
+                             "`model.fit()` for supported values.")
+
+
 def _only_hints(function: str, named: dict) -> None:
     """Arguments of the threads of Keras, which change nothing here."""
     for key in named.keys() - {"max_queue_size", "workers", "use_multiprocessing"}:
@@ -133,6 +141,7 @@ class Training:
         self.__dict__["stop_training"] = False
         steps_per_epoch, validation_steps = (None if steps is None else int(steps)
                                              for steps in (steps_per_epoch, validation_steps))
+        _need_steps(steps_per_epoch, validation_steps)
         if is_generator(x) and steps_per_epoch is None and epochs > initial_epoch + 1:
             warnings.warn(f"fit: a generator has one pass, so that one epoch of {epochs - initial_epoch} is made; set "
                           "steps_per_epoch, or give a keras.utils.Sequence or a dataset")
@@ -199,7 +208,7 @@ class Training:
         world.leave()
         world.trained.add(network)
         status = lib.est_network_fit(network._c, keep.options(
-            "est_fit_options", batch_size=batch_size or 0, epochs=epochs, initial_epoch=initial_epoch,
+            "est_fit_options", batch_size=batch_size or 0, epochs=off(max(epochs, 0)), initial_epoch=initial_epoch,
             steps_per_epoch=steps or 0, validation_split=validation_split,
             validation_steps=validation_steps or 0, validation_freq=validation_freq, no_shuffle=not shuffle,
             callbacks=hooks, verbose=lib.EST_VERBOSE_NONE, **members), out)
@@ -276,6 +285,7 @@ class Training:
                  return_dict: bool = False, **named: Any) -> Any:
         """The loss, or a list of the loss and the metrics."""
         _only_hints("evaluate", named)
+        _need_steps(steps)
         x = batches_of(self, x)
         if self._is_traced("test_step") or self._varies(x, y, sample_weight):
             with _without_use(self):
@@ -305,6 +315,7 @@ class Training:
                 callbacks: Any = None, **named: Any) -> np.ndarray:
         """The outputs for all rows."""
         _only_hints("predict", named)
+        _need_steps(steps)
         x = batches_of(self, x)
         params = call_params(1, None, verbose)
         told = [one for one in self._told(callbacks, params) if one._overrides(*_callbacks._OF_PREDICTIONS)]

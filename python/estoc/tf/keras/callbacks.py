@@ -17,6 +17,7 @@ from ..._lib import Keep as _Keep
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import made as _made
+from ..._lib import off as _off
 from ..._lib import text as _text
 from ... import _lib as _binding
 from .. import _structure
@@ -442,7 +443,7 @@ class ModelCheckpoint(Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self._batches += 1
-        if self._batches % int(self.save_freq) == 0:
+        if self._batches % max(int(self.save_freq), 1) == 0:
             self._save(self._epoch, logs or {})
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -480,8 +481,8 @@ class ReduceLROnPlateau(_Rates):
         if factor >= 1.0:
             raise ValueError(f"ReduceLROnPlateau does not support a factor >= 1.0. Got {factor}")
         super().__init__(lambda keep: _lib.est_reduce_on_plateau_callback(keep.string(monitor), keep.options(
-            "est_reduce_on_plateau_options", factor=factor, patience=patience, mode=_MODES[mode],
-            min_delta=min_delta or _lib.EST_OFF, cooldown=cooldown, min_rate=min_lr)))
+            "est_reduce_on_plateau_options", factor=_off(factor), patience=_off(patience), mode=_MODES[mode],
+            min_delta=_off(min_delta), cooldown=cooldown, min_rate=min_lr)))
         self.monitor, self.factor, self.patience, self.min_delta = monitor, factor, patience, min_delta
         self.cooldown, self.min_lr, self._sign = cooldown, min_lr, _sign(mode, "acc" in monitor)
 
@@ -658,6 +659,8 @@ class BackupAndRestore(_Native):
                  save_before_preemption: bool = False):
         if save_before_preemption:
             raise NotImplementedError("BackupAndRestore: save_before_preemption does not exist; give a save_freq")
+        if not save_freq:
+            raise ValueError("Either `save_freq` or `save_before_preemption` must be set.")
         steps = 0 if save_freq == "epoch" else int(save_freq)
         self.backup_dir, self.delete_checkpoint = _os.fspath(backup_dir), delete_checkpoint
         super().__init__(lambda keep: _lib.est_backup_callback(keep.string(self.backup_dir), keep.options(

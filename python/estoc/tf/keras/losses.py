@@ -14,6 +14,7 @@ from ..._lib import check as _check
 from ..._lib import ffi as _ffi
 from ..._lib import lib as _lib
 from ..._lib import node_callback as _node_callback
+from ..._lib import off as _off
 from ...graph import Graph as _Graph
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
@@ -376,7 +377,7 @@ class Huber(Loss):
 
     def __init__(self, delta: float = 1.0, reduction: str = Reduction.AUTO, name: str = "huber_loss"):
         super().__init__(reduction, name)
-        self._each = _Each.made("est_loss_value_huber", float(delta))
+        self._each = _Each.made("est_loss_value_huber", float(_off(delta)))
 
 
 def _last(axis: int, what: str) -> None:
@@ -426,8 +427,7 @@ class BinaryFocalCrossentropy(Loss):
         _last(axis, name)
         super().__init__(reduction, name)
         self._each = _Each.made("est_loss_value_binary_focal_crossentropy", bool(from_logits),
-                                float(gamma) if gamma else float(_lib.EST_OFF),
-                                float(alpha) if apply_class_balancing else 0.0)
+                                float(_off(gamma)), float(_off(alpha)) if apply_class_balancing else 0.0)
 
 
 class CategoricalFocalCrossentropy(Loss):
@@ -440,7 +440,7 @@ class CategoricalFocalCrossentropy(Loss):
         _last(axis, name)
         super().__init__(reduction, name)
         self._each = _Each.made("est_loss_value_categorical_focal_crossentropy", bool(from_logits),
-                                float(gamma) if gamma else float(_lib.EST_OFF), float(alpha))
+                                float(_off(gamma)), float(_off(alpha)))
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -504,7 +504,7 @@ def sparse_categorical_crossentropy(y_true: _Any, y_pred: _Any, from_logits: boo
 
 def huber(y_true: _Any, y_pred: _Any, delta: float = 1.0) -> _Any:
     """Squares of small errors, absolute values of large ones: the mean of each row."""
-    return _dispatch(_Each.made("est_loss_value_huber", float(delta)).unaligned, (y_true, y_pred), {}, _convert)
+    return _dispatch(_Each.made("est_loss_value_huber", float(_off(delta))).unaligned, (y_true, y_pred), {}, _convert)
 
 
 class _ByName(Loss):

@@ -15,6 +15,7 @@ from ..._lib import check as _check
 from ..._lib import ffi as _ffi
 from ..._lib import here as _here
 from ..._lib import lib as _lib
+from ..._lib import off as _off
 from ...graph import Graph as _Graph
 from ...graph import Node as _Node
 from ...graph import as_node as _as_node
@@ -436,7 +437,7 @@ class BinaryAccuracy(_Native):
     """The part of probabilities on the right side of the threshold."""
 
     def __init__(self, name: str = "binary_accuracy", dtype: _Any = None, threshold: float = 0.5):
-        super().__init__(lambda keep: _lib.est_metric_value_binary_accuracy(threshold or _lib.EST_OFF), name, dtype)
+        super().__init__(lambda keep: _lib.est_metric_value_binary_accuracy(_off(threshold)), name, dtype)
 
 
 class Precision(_Counted):
@@ -447,7 +448,7 @@ class Precision(_Counted):
     def __init__(self, thresholds: float | None = None, top_k: _Any = None, class_id: _Any = None,
                  name: str | None = None, dtype: _Any = None):
         assert top_k is None is class_id  # those are of another class
-        super().__init__(lambda keep: _lib.est_metric_value_precision(thresholds or 0), name, dtype)
+        super().__init__(lambda keep: _lib.est_metric_value_precision(_off(thresholds)), name, dtype)
 
 
 class Recall(_Counted):
@@ -458,7 +459,7 @@ class Recall(_Counted):
     def __init__(self, thresholds: float | None = None, top_k: _Any = None, class_id: _Any = None,
                  name: str | None = None, dtype: _Any = None):
         assert top_k is None is class_id  # those are of another class
-        super().__init__(lambda keep: _lib.est_metric_value_recall(thresholds or 0), name, dtype)
+        super().__init__(lambda keep: _lib.est_metric_value_recall(_off(thresholds)), name, dtype)
 
 
 class AUC(_Native):
@@ -469,6 +470,8 @@ class AUC(_Native):
                 num_labels: int | None = None, label_weights: _Any = None, from_logits: bool = False) -> _Any:
         if curve not in ("ROC", "PR"):
             raise ValueError(f"Invalid AUC curve value: \"{curve}\".")
+        if thresholds is None and num_thresholds <= 1:
+            raise ValueError(f"Argument `num_thresholds` must be an integer > 1. Received: num_thresholds={num_thresholds}")
         told = (num_thresholds, curve, summation_method, name, dtype, thresholds, multi_label, num_labels, label_weights,
                 from_logits)
         if summation_method == "interpolation" and not any(
@@ -488,14 +491,14 @@ class TopKCategoricalAccuracy(_Native):
     """Whether the class is among the k most likely."""
 
     def __init__(self, k: int = 5, name: str = "top_k_categorical_accuracy", dtype: _Any = None):
-        super().__init__(lambda keep: _lib.est_metric_value_top_k_categorical_accuracy(k), name, dtype)
+        super().__init__(lambda keep: _lib.est_metric_value_top_k_categorical_accuracy(_off(max(k, 0))), name, dtype)
 
 
 class SparseTopKCategoricalAccuracy(_Native):
     """The same for class numbers."""
 
     def __init__(self, k: int = 5, name: str = "sparse_top_k_categorical_accuracy", dtype: _Any = None):
-        super().__init__(lambda keep: _lib.est_metric_value_sparse_top_k_categorical_accuracy(k), name, dtype)
+        super().__init__(lambda keep: _lib.est_metric_value_sparse_top_k_categorical_accuracy(_off(max(k, 0))), name, dtype)
 
 
 class _OfLoss(_Native):

@@ -33,6 +33,8 @@ def _size(dtype: Any, bytes_per_string_element: int) -> int:
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable:
     """So many parts along an axis."""
+    if num_shards < 1:
+        raise ValueError(f"num_shards must be positive, not {num_shards}")
 
     def partitioner(shape: Any, dtype: Any = None, **more: Any) -> list[int]:
         return _cut([int(n) for n in shape], axis, num_shards)

@@ -16,6 +16,7 @@ from ...._lib import Keep as _Keep
 from ...._lib import ffi as _ffi
 from ...._lib import here as _here
 from ...._lib import lib as _lib
+from ...._lib import off as _off
 from ...._lib import text as _text
 from ...._tensor import float32 as _float32
 from ....graph import Graph as _Graph
@@ -250,7 +251,7 @@ def cosine_decay_restarts(learning_rate: float, global_step: _Any, first_decay_s
                           m_mul: float = 1.0, alpha: float = 0.0, name: str | None = None) -> _Any:
     """Halves of cosines, each t_mul times as long as the one before and from m_mul times its rate."""
     return _decayed(_optimizers.Schedule(lambda keep: _lib.est_cosine_decay_restarts(
-        learning_rate, int(first_decay_steps), t_mul, m_mul, alpha)), global_step)
+        learning_rate, int(first_decay_steps), t_mul, _off(m_mul), alpha)), global_step)
 
 
 def polynomial_decay(learning_rate: float, global_step: _Any, decay_steps: int, end_learning_rate: float = 0.0001,
@@ -495,7 +496,7 @@ class MomentumOptimizer(Optimizer, _optimizers.SGD):
     def __init__(self, learning_rate: _Any, momentum: float, use_locking: bool = False, name: str = "Momentum",
                  use_nesterov: bool = False):
         self._name = name
-        _optimizers.SGD.__init__(self, learning_rate, momentum, use_nesterov)
+        _optimizers.SGD.__init__(self, learning_rate, momentum, use_nesterov, slot=True)
 
 
 class AdamOptimizer(Optimizer, _optimizers.Adam):
@@ -512,6 +513,8 @@ class AdagradOptimizer(Optimizer, _optimizers.Adagrad):
 
     def __init__(self, learning_rate: _Any, initial_accumulator_value: float = 0.1, use_locking: bool = False,
                  name: str = "Adagrad"):
+        if initial_accumulator_value <= 0:
+            raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
         self._name = name
         _optimizers.Adagrad.__init__(self, learning_rate, initial_accumulator_value)
 

@@ -34,6 +34,8 @@ class FixedShardsPartitioner(Partitioner):
     """So many shards."""
 
     def __init__(self, num_shards: int):
+        if num_shards < 1:
+            raise ValueError(f"num_shards must be positive. Received: {num_shards}")
         self._num_shards = num_shards
 
     def _make(self) -> _Any:
@@ -46,6 +48,8 @@ class MinSizePartitioner(Partitioner):
     def __init__(self, min_shard_bytes: int = 256 << 10, max_shards: int = 1, bytes_per_string: int = 16):
         if min_shard_bytes < 1:
             raise ValueError(f"Argument `min_shard_bytes` must be positive. Received: {min_shard_bytes}")
+        if max_shards < 1:
+            raise ValueError(f"Argument `max_shards` must be positive. Received: {max_shards}")
         self._arguments = (min_shard_bytes, max_shards)
 
     def _make(self) -> _Any:
@@ -58,6 +62,8 @@ class MaxSizePartitioner(Partitioner):
     def __init__(self, max_shard_bytes: int, max_shards: int | None = None, bytes_per_string: int = 16):
         if max_shard_bytes < 1:
             raise ValueError(f"Argument `max_shard_bytes` must be positive. Received {max_shard_bytes}")
+        if max_shards is not None and max_shards < 1:
+            raise ValueError(f"max_shards must be positive. Received {max_shards}")
         self._arguments = (max_shard_bytes, max_shards or 0)
 
     def _make(self) -> _Any:

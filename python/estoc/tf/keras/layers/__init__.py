@@ -97,6 +97,18 @@ class Dense(_WithActivation):
         return super()._call_in(graph, args, named, training)
 
 
+def _more_than_one(max_tokens: int | None) -> None:
+    if max_tokens is not None and max_tokens <= 1:
+        raise ValueError(f"If set, `max_tokens` must be greater than 1. Received: max_tokens={max_tokens}")
+
+
+def _sizes_of_windows(kernel_size: _Any, strides: _Any = 1, what: str = "kernel_size", **more: int) -> None:
+    """0 is an error, and not the default that it is in C."""
+    for name, given in {what: kernel_size, "strides": strides, **more}.items():
+        if 0 in (given if isinstance(given, (tuple, list)) else (given,)):
+            raise ValueError(f"The argument `{name}` cannot contains 0(s). Received: {given}")
+
+
 class Conv2D(_WithActivation):
     """Convolution of images [batch, height, width, channels]."""
 
@@ -108,6 +120,7 @@ class Conv2D(_WithActivation):
         _channels_last(data_format)
         _refuse(groups=groups)
         named["activity_regularizer"] = activity_regularizer
+        _sizes_of_windows(kernel_size, strides, dilation_rate=dilation_rate)
         (height, width), (down, across), rate = _two(kernel_size), _two(strides), _two(dilation_rate)
         if rate != (1, 1) and (down, across) != (1, 1):
             raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
@@ -218,6 +231,7 @@ class DepthwiseConv2D(_WithActivation):
                  depthwise_regularizer: _Any = None, bias_regularizer: _Any = None, **named: _Any):
         _channels_last(data_format)
         _refuse(dilation_rate=dilation_rate)
+        _sizes_of_windows(kernel_size, strides, depth_multiplier=depth_multiplier)
         (height, width), (down, across) = _two(kernel_size), _two(strides)
 
         def make(keep: _Keep, c_function: _Any) -> _Any:
@@ -241,6 +255,7 @@ class SeparableConv2D(_WithActivation):
                  pointwise_initializer: _Any = "glorot_uniform", bias_initializer: _Any = "zeros", **named: _Any):
         _channels_last(data_format)
         _refuse(dilation_rate=dilation_rate)
+        _sizes_of_windows(kernel_size, strides, depth_multiplier=depth_multiplier)
         (height, width), (down, across) = _two(kernel_size), _two(strides)
 
         def make(keep: _Keep, c_function: _Any) -> _Any:
@@ -261,6 +276,7 @@ class _Pool2D(_NativeLayer):
     def __init__(self, pool_size: _Any = (2, 2), strides: _Any = None, padding: str = "valid", data_format: _Any = None,
                  **named: _Any):
         _channels_last(data_format)
+        _sizes_of_windows(pool_size, pool_size if strides is None else strides, "pool_size")
         (height, width), (down, across) = _two(pool_size), _two(strides if strides is not None else pool_size)
         super().__init__(lambda keep: getattr(_lib, self._function)(height, keep.options(
             "est_pool2d_options", name=keep.string(self.name), width=width, stride=down, stride_width=across,
@@ -540,7 +556,7 @@ class BatchNormalization(_NativeLayer):
         if axis not in (-1, 3, [3], [-1]):
             raise NotImplementedError("BatchNormalization: axis is the last one")
         super().__init__(lambda keep: _lib.est_layer_batch_norm(keep.options(
-            "est_batch_norm_options", name=keep.string(self.name), momentum=_off(momentum), epsilon=epsilon,
+            "est_batch_norm_options", name=keep.string(self.name), momentum=_off(momentum), epsilon=_off(epsilon),
             no_center=not center, no_scale=not scale, beta_initializer=_initializers._c(keep, beta_initializer),
             gamma_initializer=_initializers._c(keep, gamma_initializer),
             moving_mean_initializer=_initializers._c(keep, moving_mean_initializer),
@@ -565,7 +581,7 @@ class LayerNormalization(_NativeLayer):
         if axis not in (-1, [-1]):
             raise NotImplementedError("LayerNormalization: axis is the last one")
         super().__init__(lambda keep: _lib.est_layer_layer_norm(keep.options(
-            "est_layer_norm_options", name=keep.string(self.name), epsilon=epsilon, no_center=not center,
+            "est_layer_norm_options", name=keep.string(self.name), epsilon=_off(epsilon), no_center=not center,
             no_scale=not scale, beta_initializer=_initializers._c(keep, beta_initializer),
             gamma_initializer=_initializers._c(keep, gamma_initializer))), **named)
 
@@ -806,6 +822,7 @@ class StringLookup(_Adapting):
             raise ValueError(f"output_mode is \"int\", \"one_hot\", \"multi_hot\", \"count\" or \"tf_idf\", not {output_mode!r}")
         if invert and output_mode != "int":
             raise ValueError("`output_mode` must be `\"int\"` when `invert` is true. You passed: " + output_mode)
+        _more_than_one(max_tokens)
         if pad_to_max_tokens and max_tokens is None:
             raise ValueError("max_tokens must be set if pad_to_max_tokens is True")
         if idf_weights is not None and (output_mode != "tf_idf" or vocabulary is None):
@@ -1024,6 +1041,8 @@ class Discretization(_Adapting):
     def __init__(self, bin_boundaries: _Any = None, num_bins: int | None = None, epsilon: float = 0.01,
                  output_mode: str = "int", sparse: bool = False, **named: _Any):
         _refuse(sparse=sparse)
+        if epsilon == 0:
+            raise ValueError("Discretization: epsilon is 0; the error of its quantiles is above 0")
         super().__init__(lambda keep: _lib.est_layer_discretization(keep.options(
             "est_discretization_options", name=keep.string(self.name), boundaries=keep.f32s(bin_boundaries or []),
             num_bins=num_bins or 0, epsilon=epsilon)), **named)

@@ -33,6 +33,8 @@ class TextVectorization(Layer):
                  idf_weights: Any = None, sparse: bool = False, ragged: bool = False, encoding: str = "utf-8",
                  **named: Any):
         refuse(sparse=sparse, ragged=ragged, encoding=None if encoding.lower() in ("utf-8", "utf8") else encoding)
+        if max_tokens is not None and max_tokens <= 1:
+            raise ValueError(f"If set, `max_tokens` must be greater than 1. Received: max_tokens={max_tokens}")
         if standardize not in (None, "lower_and_strip_punctuation", "lower", "strip_punctuation") and \
                 not callable(standardize):
             raise ValueError(f"Unknown argument for standardize: {standardize!r}")

@@ -115,7 +115,7 @@ class SGD(Optimizer, _optimizers.SGD):
 class Adam(Optimizer, _optimizers.Adam):
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  amsgrad: bool = False, name: str = "Adam", **named: _Any):
-        _optimizers.Adam.__init__(self, learning_rate, beta_1, beta_2, epsilon, keras=True, amsgrad=bool(amsgrad))
+        _optimizers.Adam.__init__(self, learning_rate, beta_1, beta_2, epsilon or 1e-7, keras=True, amsgrad=bool(amsgrad))
         self._amsgrad = bool(amsgrad)
         self._set_up(name, named)
 
@@ -123,14 +123,14 @@ class Adam(Optimizer, _optimizers.Adam):
 class Adagrad(Optimizer, _optimizers.Adagrad):
     def __init__(self, learning_rate: _Any = 0.001, initial_accumulator_value: float = 0.1, epsilon: float = 1e-7,
                  name: str = "Adagrad", **named: _Any):
-        _optimizers.Adagrad.__init__(self, learning_rate, initial_accumulator_value, epsilon, keras=True)
+        _optimizers.Adagrad.__init__(self, learning_rate, initial_accumulator_value, epsilon or 1e-7, keras=True)
         self._set_up(name, named)
 
 
 class RMSprop(Optimizer, _optimizers.RMSProp):
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-7,
                  centered: bool = False, name: str = "RMSprop", **named: _Any):
-        _optimizers.RMSProp.__init__(self, learning_rate, rho, momentum, epsilon, centered, keras=True)
+        _optimizers.RMSProp.__init__(self, learning_rate, rho, momentum, epsilon or 1e-7, centered, keras=True)
         self._momentum, self._centered = momentum, bool(centered)
         self._set_up(name, named)
 
@@ -149,14 +149,14 @@ class Ftrl(Optimizer, _optimizers.Ftrl):
 class Adadelta(Optimizer, _optimizers.Adadelta):
     def __init__(self, learning_rate: _Any = 0.001, rho: float = 0.95, epsilon: float = 1e-7, name: str = "Adadelta",
                  **named: _Any):
-        _optimizers.Adadelta.__init__(self, learning_rate, rho, epsilon, keras=True)
+        _optimizers.Adadelta.__init__(self, learning_rate, rho, epsilon or 1e-7, keras=True)
         self._set_up(name, named)
 
 
 class Adamax(Optimizer, _optimizers.Adamax):
     def __init__(self, learning_rate: _Any = 0.001, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-7,
                  name: str = "Adamax", **named: _Any):
-        _optimizers.Adamax.__init__(self, learning_rate, beta_1, beta_2, epsilon, lazy=True)
+        _optimizers.Adamax.__init__(self, learning_rate, beta_1, beta_2, epsilon or 1e-7, lazy=True)
         self._set_up(name, named)
 
 

@@ -8,6 +8,7 @@ from typing import Sequence as _Sequence
 from ...._lib import Keep as _Keep
 from ...._lib import here as _here
 from ...._lib import lib as _lib
+from ...._lib import off as _off
 from ...._tensor import as_array as _as_array
 from ...._tensor import int64 as _int64
 from ....graph import Node as _Node
@@ -107,7 +108,7 @@ class CosineDecayRestarts(_Native):
     def __init__(self, initial_learning_rate: float, first_decay_steps: int, t_mul: float = 2.0, m_mul: float = 1.0,
                  alpha: float = 0.0, name: str | None = None):
         super().__init__(lambda keep: _lib.est_cosine_decay_restarts(
-            initial_learning_rate, int(first_decay_steps), t_mul, m_mul, alpha),
+            initial_learning_rate, int(first_decay_steps), t_mul, _off(m_mul), alpha),
             {"initial_learning_rate": initial_learning_rate, "first_decay_steps": first_decay_steps, "t_mul": t_mul,
              "m_mul": m_mul, "alpha": alpha})
 
