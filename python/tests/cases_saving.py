@@ -353,3 +353,23 @@ def models_without_variables(tf):
     frozen.compile("sgd", "mse")
     return found + [model.fit(x, x, verbose=0).history["loss"], frozen.fit(x, x[:, :1], verbose=0).history["loss"],
                     frozen.get_weights()]
+
+
+@case
+def metrics_of_loaded_models(tf):
+    metrics, x = tf.keras.metrics, np.random.RandomState(3).rand(20, 2).astype(np.float32)
+    y, found = (x.sum(1) > 1).astype(np.float32), []
+    for make in (lambda: metrics.AUC(), lambda: metrics.AUC(50, "PR", name="area"),
+                 lambda: metrics.AUC(multi_label=True, num_labels=1), lambda: metrics.AUC(thresholds=[0.3, 0.6]),
+                 lambda: metrics.Precision(top_k=1), lambda: metrics.Recall(0.6, class_id=0, name="found"),
+                 lambda: metrics.TruePositives([0.2, 0.7])):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, "sigmoid", kernel_initializer="ones", input_shape=(2,))])
+        metric = make()
+        model.compile("sgd", "mse", metrics=[metric])
+        model.fit(x, y, verbose=0, shuffle=False)
+        for ending in ("", ".h5", ".keras"):
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(os.path.join(folder, "model" + ending))
+                loaded = tf.keras.models.load_model(os.path.join(folder, "model" + ending))
+            found.append([np.ravel(loaded.evaluate(x, y, verbose=0)[1]), loaded.metrics_names[1][:4]])
+    return found

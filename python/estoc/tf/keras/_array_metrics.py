@@ -122,7 +122,7 @@ def counting(name: str, doc: str, shown: Callable) -> type:
         Counts.__init__(self, thresholds, name, dtype, top_k, class_id)
 
     return type(name, (Counts,), {"__init__": __init__, "__doc__": doc, "__module__": _metrics.__name__,
-                                  "shown": lambda self, *counts: shown(*counts)})
+                                  "shown": lambda self, *counts: shown(*counts), "_maker": f"{_metrics.__name__}:{name}"})
 
 
 precision = counting("Precision", "tp / (tp + fp)", lambda tp, fp, tn, fn: _ratio(tp, tp + fp))
@@ -515,4 +515,5 @@ class _Areas(Metric):
         return _sum((x[:n] - x[1:]) * heights, 0)
 
 
-areas = type("AUC", (_Areas,), {"__module__": _metrics.__name__, "__doc__": _Areas.__doc__})
+areas = type("AUC", (_Areas,), {"__module__": _metrics.__name__, "__doc__": _Areas.__doc__,
+                                "_maker": f"{_metrics.__name__}:AUC"})

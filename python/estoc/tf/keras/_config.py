@@ -82,6 +82,8 @@ class CustomObjectScope:
 
 def _name_of(value: Any) -> str:
     own = getattr(value, "__module__", "") or ""
+    if "_maker" in getattr(value, "__dict__", ()):  # a class of no name, of which another makes objects
+        return value._maker
     if own.startswith("estoc."):
         for module in (own, "estoc.ops", "estoc.tf", "estoc.tf.nn", "estoc.tf.math"):
             for end in ("", ".over_nodes"):

@@ -472,12 +472,14 @@ class AUC(_Native):
             raise ValueError(f"Invalid AUC curve value: \"{curve}\".")
         if thresholds is None and num_thresholds <= 1:
             raise ValueError(f"Argument `num_thresholds` must be an integer > 1. Received: num_thresholds={num_thresholds}")
-        told = (num_thresholds, curve, summation_method, name, dtype, thresholds, multi_label, num_labels, label_weights,
-                from_logits)
+        more = {"thresholds": thresholds, "multi_label": multi_label, "num_labels": num_labels,
+                "label_weights": label_weights, "from_logits": from_logits}
+        told = {"num_thresholds": num_thresholds, "curve": curve, "summation_method": summation_method, "name": name,
+                "dtype": dtype, **more}
         if summation_method == "interpolation" and not any(
-                item is not None and item is not False for item in told[5:]):
-            return super().__new__(cls, *told)
-        return _arrays().areas(*told)
+                item is not None and item is not False for item in more.values()):
+            return super().__new__(cls, **told)
+        return _arrays().areas(**told)
 
     def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
                  name: str | None = None, dtype: _Any = None, thresholds: _Any = None, multi_label: bool = False,
