@@ -170,6 +170,13 @@ def test_layers_of_steps(make, way):
     assert other(x).numpy() == pytest.approx(before, abs=1e-6) and other.count_params() == layer.count_params()
 
 
+@pytest.mark.parametrize("make", [K.metrics.AUC, K.metrics.Mean, lambda: K.metrics.Precision(name="p")], ids=["auc", "mean", "p"])
+def test_metrics_without_a_state(make):
+    metric = make()
+    other = copy.deepcopy(metric)
+    assert other.get_config() == metric.get_config() and other is not metric
+
+
 def test_a_layer_of_a_lookup():
     layer = K.layers.StringLookup(name="z")
     layer.adapt(np.array(["a", "b", "a"]))

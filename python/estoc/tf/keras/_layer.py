@@ -489,8 +489,10 @@ class Layer(Attributes, Weights, Recorded, Named):
                                       "give it the values, other.set_weights(layer.get_weights()). A model is copied with its "
                                       "layers")
         args, named = self._made_as() if hasattr(self, "_made_as") else self._made_with
-        if "name" not in inspect.signature(type(self)).bind_partial(*args).arguments:
-            named = {**named, "name": self.name}
+        parameters = list(inspect.signature(type(self)).parameters)
+        place = parameters.index("name") if "name" in parameters else len(args)
+        args, named = (args[:place] + (self.name,) + args[place + 1:], named) if place < len(args) else (
+            args, {**named, "name": self.name})
         return made_again, (type(self), args, named), {
             "weights": weights, "shape": shape, "trainable": self._trainable,
             "adapted": self._adapted() if hasattr(self, "_adapted") else None}
