@@ -51,7 +51,7 @@ def test_the_guide_lists_what_exists():
     ("tf.keras.mixed_precision.LossScaleOptimizer", "mixed_bfloat16"), ("tf.keras.Sequentiall", "tf.keras.Sequential"),
     ("tf.keras.optimizers.Adafactor", "tf.keras.optimizers.Adam"), ("tf.reduce_maxx", "tf.reduce_max"),
     ("tf.estimator.DNNClasifier", "tf.estimator.DNNClassifier"), ("tf.estimator.SessionRunHooks", "SessionRunHook"),
-    ("tf.data.Datasets", "tf.data.Dataset"), ("tf.feature_column.sequence_numeric_column", "C"),
+    ("tf.data.Datasets", "tf.data.Dataset"),
     ("tf.compat.v1.layers.densee", "dense"), ("tf.io.gfile.exist", "tf.io.gfile.exists"), ("tf.train.Servers", "tf.train.Server"),
 ])
 def test_what_does_not_exist_says_so(name, hint):
