@@ -57,8 +57,12 @@ class Optimizer:
         self._make_c = make
         self.learning_rate = learning_rate
 
+    def _plain_rate(self) -> Any:
+        """The learning rate as the program gave it."""
+        return self.learning_rate
+
     def _c(self, keep: Keep) -> Any:
-        rate = self.learning_rate
+        rate = self._plain_rate()
         if hasattr(rate, "_schedule"):  # one of Keras, by the global step
             return lib.est_with_schedule(self._make_c(0, keep), rate._schedule(keep))
         if isinstance(rate, (Schedule, Node)):

@@ -373,3 +373,45 @@ def metrics_of_loaded_models(tf):
                 loaded = tf.keras.models.load_model(os.path.join(folder, "model" + ending))
             found.append([np.ravel(loaded.evaluate(x, y, verbose=0)[1]), loaded.metrics_names[1][:4]])
     return found
+
+
+@case
+def legacy_optimizers_of_models(tf):
+    kinds, x, y = tf.keras.optimizers.legacy, np.ones((4, 2), np.float32), np.zeros((4, 1), np.float32)
+    found = []
+    for optimizer in (kinds.Adam(0.1), kinds.SGD(0.1, momentum=0.5), kinds.RMSprop(0.01)):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(2,))])
+        model.compile(optimizer, "mse")
+        same = model.optimizer is optimizer
+        losses = []
+        for rate in (None, 0.0, 0.05):
+            if rate is not None:
+                optimizer.learning_rate = rate
+            losses.append(model.fit(x, y, epochs=2, verbose=0).history["loss"])
+        config = optimizer.get_config()
+        found.append([same, losses, int(optimizer.iterations.numpy()), float(optimizer.learning_rate.numpy()),
+                      [config["name"], config["learning_rate"], config["decay"]], len(optimizer.variables())])
+        plateau = tf.keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+        found[-1].append([float(rate) for rate in model.fit(x, y, epochs=3, verbose=0, callbacks=[plateau]).history["lr"]])
+        other = type(optimizer).from_config(optimizer.get_config())
+        found[-1].append(other.get_config()["learning_rate"])
+    return found
+
+
+@case
+def legacy_optimizers_of_loaded_models(tf):
+    kinds, found = tf.keras.optimizers.legacy, []
+    x = np.random.RandomState(0).rand(8, 4).astype(np.float32)
+    y = (x[:, :1] > 0.5).astype(np.float32)
+    for make in (lambda: kinds.Adam(0.1), lambda: kinds.SGD(0.1, momentum=0.9), lambda: kinds.RMSprop(0.1),
+                 lambda: kinds.Adagrad(0.1), lambda: kinds.Adamax(0.1), lambda: kinds.Ftrl(0.1)):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(4,))])
+        model.compile(make(), "mse")
+        told = {"epochs": 3, "verbose": 0, "batch_size": 4, "shuffle": False}
+        model.fit(x, y, **told)
+        for ending in ("", ".keras", ".h5"):
+            with tempfile.TemporaryDirectory() as folder:
+                model.save(os.path.join(folder, "model" + ending))
+                loaded = tf.keras.models.load_model(os.path.join(folder, "model" + ending))
+            found.append([int(loaded.optimizer.iterations.numpy()), loaded.fit(x, y, **told).history["loss"]])
+    return found

@@ -20,6 +20,11 @@ def is_file(path: Any, save_format: str | None = None) -> bool:
     return os.fspath(path).endswith(ENDINGS) or save_format in ("h5", "keras")
 
 
+def is_hdf5(path: Any, save_format: str | None = None) -> bool:
+    """Whether Keras would write HDF5."""
+    return os.fspath(path).endswith((".h5", ".hdf5")) or save_format == "h5"
+
+
 @contextlib.contextmanager
 def packing(path: Any) -> Iterator[str]:
     """A folder that becomes the file when the block ends; until then a file that was there stays."""

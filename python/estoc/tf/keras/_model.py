@@ -107,8 +107,8 @@ class Model(Training, Steps, Saving, Layer):
 
     def _checkpoint_parts(self) -> list:
         found = self._checkpoint_layers() + super()._checkpoint_parts()
-        if self.optimizer is not None:
-            found.append(("optimizer", self.optimizer))
+        if self._trainer is not None:
+            found.append(("optimizer", self._trainer))
         return found
 
     # --- inputs ---
@@ -205,6 +205,11 @@ class Model(Training, Steps, Saving, Layer):
 
     # --- compiling ---
 
+    @property
+    def _trainer(self) -> Any:
+        """What trains: another object where the optimizer is one of `legacy`."""
+        return _optimizers.of_loops(self.optimizer)
+
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None, loss_weights: Any = None,
                 weighted_metrics: Any = None, run_eagerly: bool | None = None, steps_per_execution: int | None = None,
                 jit_compile: bool | None = None, **named: Any) -> None:
@@ -259,12 +264,12 @@ class Model(Training, Steps, Saving, Layer):
         else:
             shared = {"outputs": keep.span("est_compile_outputs", "est_compile_output", trained),
                       "weights_by_output": True}
-        network.leave_optimizer(self.optimizer)
+        network.leave_optimizer(self._trainer)
         check(lib.est_network_compile(network._c, keep.options(
-            "est_compile_options", optimizer_value=self.optimizer._c(keep), own_losses=True, **shared)))
+            "est_compile_options", optimizer_value=self._trainer._c(keep), own_losses=True, **shared)))
         compiled.set_order(lib.est_network_metrics(network._c), len(added))
         network._keep.append((keep, compiled))
-        network.begin(self.optimizer)
+        network.begin(self._trainer)
 
     def _trained_outputs(self, outputs: Sequence[str]) -> list[bool]:
         """Which of the outputs have a loss."""
@@ -348,7 +353,7 @@ class Model(Training, Steps, Saving, Layer):
 
     def _bring_optimizer(self, rows: Any) -> None:
         """Before training: gives the network what the optimizer has in the world, from loops or a checkpoint."""
-        world, optimizer = self._world_now(), self.optimizer
+        world, optimizer = self._world_now(), self._trainer
         self._network.trains(self._trained_variables())
         bound = optimizer._bound.get(world)
         if world.is_remote or not restorations and (bound is None or self._network in world.trained or
@@ -365,15 +370,15 @@ class Model(Training, Steps, Saving, Layer):
         """Of the network, into the variable of the optimizer."""
         if self._world_now().is_remote:
             return
-        bound = self.optimizer._in_world(self._world_now())  # whose counter the network has moved, too
+        bound = self._trainer._in_world(self._world_now())  # whose counter the network has moved, too
         if rate == rate and bound.rate is not None:
             bound.rate.assign(np.float32(rate))
 
     def _give_rate(self, known: float) -> None:
-        if known != known or self._world_now().is_remote or isinstance(self.optimizer._rate,
+        if known != known or self._world_now().is_remote or isinstance(self._trainer._rate,
                                                                        _optimizers.schedules.LearningRateSchedule):
             return
-        rate = float(self.optimizer._in_world(self._world_now()).rate.numpy())
+        rate = float(self._trainer._in_world(self._world_now()).rate.numpy())
         if np.float32(rate) != np.float32(known):
             check(lib.est_network_set_learning_rate(self._network._c, rate))
 

@@ -229,7 +229,7 @@ class Saving:
                                           "SavedModel, which has them")
             with _files.packing(path) as folder:
                 self.save_weights(os.path.join(folder, WEIGHTS))
-                self._save_config(folder, include_optimizer)
+                self._save_config(folder, include_optimizer, legacy_state=_files.is_hdf5(path, save_format))
             return
         self._need_graph("save to a folder")
         if signatures is not None:
@@ -257,9 +257,10 @@ class Saving:
         self._need_graph("export")
         check(lib.est_network_save(self._whole_network()._c, os.fspath(filepath).encode()))
 
-    def _save_config(self, path: str, with_optimizer: bool, names: Sequence = ()) -> dict:
+    def _save_config(self, path: str, with_optimizer: bool, names: Sequence = (), legacy_state: bool = False) -> dict:
         """How the model was made, for load_model; a model of a program's own classes has only what predicts. `names`
-        are those of the variables in the SavedModel, in their order: layers made again may be numbered otherwise."""
+        are those of the variables in the SavedModel, in their order: layers made again may be numbered otherwise.
+        legacy_state: with the counter and the slots of an optimizer of `legacy`, which Keras has in .h5 alone."""
         config: dict = {"model": None, "compile": None, "variables": list(names)}
         try:
             config["model"] = _config.of_model(self)
@@ -276,12 +277,17 @@ class Saving:
                 config["compile"] = _config.encode({
                     "optimizer": self.optimizer, "loss": self.loss, "metrics": given.given_metrics,
                     "loss_weights": given.loss_weights, "weighted_metrics": given.given_weighted})
-                Checkpoint(optimizer=self.optimizer).write(os.path.join(folder, "optimizer"))
+                if legacy_state or self.optimizer is self._trainer:
+                    self._state_of_optimizer().write(os.path.join(folder, "optimizer"))
             except _config.Unknown as why:
                 warnings.warn(f"{self.name} is saved without what compile was told: {why}")
         with open(os.path.join(folder, "model.json"), "w", encoding="utf-8") as file:
             json.dump(config, file, indent=1)
         return config
+
+    def _state_of_optimizer(self) -> Checkpoint:
+        """With the variables, to which the slots of optimizers of `legacy` belong."""
+        return Checkpoint(optimizer=self.optimizer, variables=list(self._ordered_weights()))
 
     def _save_assets(self, folder: str) -> None:
         """What layers of a program write themselves: files (save_assets) and arrays (save_own_variables)."""

@@ -49,7 +49,7 @@ class Steps:
                                           "train_step, test_step or predict_step, or write the loop")
         if getattr(type(self), what) is not getattr(Steps, what) or overridden(type(self), "compute_loss", "compute_metrics"):
             return True
-        if what == "train_step" and overridden(type(self.optimizer), *_optimizers._METHODS):
+        if what == "train_step" and overridden(type(self._trainer), *_optimizers._METHODS):
             return True
         return self._is_compiled_for_python() or self._assigns()
 
@@ -132,7 +132,7 @@ class Steps:
             loss = self._counted_loss(x, y, y_pred, sample_weight)
         trained = self._trained_variables()
         if trained:
-            self.optimizer.minimize(loss, trained, tape=tape)
+            self._trainer.minimize(loss, trained, tape=tape)
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def test_step(self, data: Any) -> dict:

@@ -201,7 +201,7 @@ class Training:
         params = call_params(epochs, _steps_of(x, rows, batch_size, steps_per_epoch, validation_split), verbose)
         history.set_params(params)
         hooks = self._hooks(callbacks, fit, keep, params, more=progress, first=first)
-        if not isinstance(self.optimizer._rate, _optimizers.schedules.LearningRateSchedule):
+        if not isinstance(self._trainer._rate, _optimizers.schedules.LearningRateSchedule):
             self._give_rate(float(lib.est_network_learning_rate(network._c)))
         out = ffi.new("est_history **")
         world = self._world_now()
@@ -233,7 +233,7 @@ class Training:
         world.trained.add(network)
         if follow is not None:
             keep_averages()
-            self.optimizer.finalize_variable_values(self._trained_variables())
+            self._trainer.finalize_variable_values(self._trained_variables())
         history.set_model(self)
         self.__dict__["history"] = history
         self._note_history(history, validation_freq)

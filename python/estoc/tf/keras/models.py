@@ -10,7 +10,6 @@ import numpy as _np
 
 from ...checkpoint import load_checkpoint as _load_checkpoint
 from .._absent import module_getattr as _module_getattr
-from .._checkpoint import Checkpoint as _Checkpoint
 from . import _config, _files
 from ._calling import build_in as _build_in
 from ._functional import Functional  # noqa: F401
@@ -66,10 +65,11 @@ def load_model(filepath: _Any, custom_objects: _Any = None, compile: bool = True
             model.compile_from_config(config["compile_config"])
     if told is not None:
         model.compile(**told)
-        _Checkpoint(optimizer=model.optimizer).read(_os.path.join(path, _EXTRA, "optimizer"))
-        world = model._world_now()
+        state, world = _os.path.join(path, _EXTRA, "optimizer"), model._world_now()
+        if _os.path.exists(state + ".index"):
+            model._state_of_optimizer().read(state)
         if not world.is_remote:  # now, since the files may not stay
-            model.optimizer._make_slots(world, model.trainable_variables)
+            model._trainer._make_slots(world, model.trainable_variables)
             world.session()
     return model
 

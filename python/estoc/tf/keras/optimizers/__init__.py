@@ -658,10 +658,10 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     """An optimizer of `legacy` for models and loops of Keras: the same formula and numbers."""
     def make(rate: _Any) -> _own.Optimizer:
         one = _copy.copy(given)
-        one.learning_rate = rate
+        one._loop, one.learning_rate = None, rate
         return one
 
-    rate = given.learning_rate
+    rate = given._plain_rate()
     if not isinstance(rate, (int, float, schedules.LearningRateSchedule)):
         raise NotImplementedError(f"the learning rate of a Keras model is a number or a schedule of "
                                   f"tf.keras.optimizers.schedules, not {rate!r}")
@@ -675,13 +675,18 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     return optimizer
 
 
-def get(identifier: _Any) -> Optimizer:
+def of_loops(optimizer: _Any) -> Optimizer:
+    """What trains in place of an optimizer of `legacy`; others train themselves."""
+    return optimizer._in_loop() if hasattr(optimizer, "_in_loop") else optimizer
+
+
+def get(identifier: _Any) -> _Any:
     """The optimizer of a name, or the object itself."""
     identifier = _made_of(identifier)
     if isinstance(identifier, Optimizer):
         return identifier
     if isinstance(identifier, _own.Optimizer):
-        return identifier._in_loop() if hasattr(identifier, "_in_loop") else _of_legacy(identifier)
+        return identifier if hasattr(identifier, "_in_loop") else _of_legacy(identifier)
     if isinstance(identifier, str):
         if identifier.lower() not in _CLASSES:
             raise ValueError(f"Unknown optimizer: '{identifier}'; there are {', '.join(sorted(_CLASSES))}")

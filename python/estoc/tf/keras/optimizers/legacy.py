@@ -24,6 +24,24 @@ class Optimizer(_Recorded, _optimizers.Optimizer):
 
     _momentum, _centered, _amsgrad = 0.0, False, False
 
+    @property
+    def learning_rate(self) -> _Any:
+        """The variable, once a model or a loop trains with it; a schedule as it is."""
+        if self.__dict__.get("_loop") is None or isinstance(self._rate, _schedules.LearningRateSchedule):
+            return self._rate
+        return self._loop.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: _Any) -> None:
+        self._rate = value
+        if self.__dict__.get("_loop") is not None:
+            self._loop.learning_rate = value
+
+    lr = learning_rate
+
+    def _plain_rate(self) -> _Any:
+        return self._rate
+
     def _set_up(self, name: str, named: dict) -> None:
         self.name = name
         self._clipping = {key: named.pop(key) for key in ("clipnorm", "clipvalue", "global_clipnorm") if key in named}
@@ -39,7 +57,8 @@ class Optimizer(_Recorded, _optimizers.Optimizer):
     def get_config(self) -> dict:
         """What the optimizer was made with, as plain values."""
         made = _recorded_arguments(self, type(self))
-        rate = made.pop("learning_rate", self.learning_rate)
+        made.pop("learning_rate", None)
+        rate = self._rate if self._loop is None else self._loop._rate_as_plain()
         return {"name": self.name, "learning_rate": _serialized(rate), "decay": made.pop("decay", 0.0),
                 **{key: value for key, value in made.items() if key != "name"}}
 
