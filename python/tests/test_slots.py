@@ -88,6 +88,21 @@ def test_two_optimizers_of_one_kind_have_slots_of_their_own():
     assert (int(first.iterations), int(second.iterations)) == (2, 2)
 
 
+def test_an_optimizer_after_reset_uids_begins_anew():
+    """Also with numbers of its own: the momentum of the first one is 0."""
+    found = []
+    for optimizer in ("RMSprop", "Adam"):
+        values = {"RMSprop": ({}, {"momentum": 0.9}), "Adam": ({"beta_1": 0.1}, {"beta_1": 0.9})}[optimizer]
+        for options in values:
+            tf.keras.backend.reset_uids()
+            w = tf.Variable(1.0)
+            made = getattr(tf.keras.optimizers, optimizer)(0.1, **options)
+            for gradient in (1.0, 0.5, 0.25):
+                made.apply_gradients([(tf.constant(gradient), w)])
+            found.append(float(w))
+    np.testing.assert_allclose(found, [0.46086678, -0.21258014, 0.78875846, 0.72251457], rtol=1e-6)
+
+
 def test_a_step_takes_the_slots_of_a_former_compile():
     first, second = K.SGD(0.1, momentum=0.9), K.SGD(0.1, momentum=0.9)
     model = compiled(first)

@@ -50,8 +50,12 @@ def unique_name(base: str) -> str:
 
 
 def reset_uids() -> None:
-    """Names count from the beginning again."""
-    _global_counts.clear()
+    """Names count from the beginning again, but for those of optimizers, which no program sees: one of an earlier name would
+    go on with what that one has in the world."""
+    with _counting:
+        optimizers = _global_counts.get("optimizer", 0)
+        _global_counts.clear()
+        _global_counts["optimizer"] = optimizers
 
 
 def clear_session() -> None:
