@@ -415,3 +415,44 @@ def legacy_optimizers_of_loaded_models(tf):
                 loaded = tf.keras.models.load_model(os.path.join(folder, "model" + ending))
             found.append([int(loaded.optimizer.iterations.numpy()), loaded.fit(x, y, **told).history["loss"]])
     return found
+
+
+@case
+def weights_with_their_optimizer(tf):
+    kinds, found = tf.keras.optimizers, []
+    x = np.random.RandomState(0).rand(16, 4).astype(np.float32)
+    y = (x[:, :1] > 0.5).astype(np.float32)
+    told = {"epochs": 2, "verbose": 0, "batch_size": 4, "shuffle": False}
+    for make in (lambda: kinds.Adam(0.1), lambda: kinds.SGD(0.1, momentum=0.9), lambda: kinds.legacy.Adam(0.1),
+                 lambda: kinds.legacy.RMSprop(0.1), lambda: kinds.Ftrl(0.1)):
+        def made(compiled=True, make=make):
+            layers = [tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(4,), name="d")]
+            model = tf.keras.Sequential(layers, name="n")
+            if compiled:
+                model.compile(make(), "mse")
+            return model
+
+        with tempfile.TemporaryDirectory() as folder:
+            path, model = os.path.join(folder, "w"), made()
+            model.fit(x, y, **told)
+            model.save_weights(path)
+            names = [name for name, _ in tf.train.list_variables(path)]
+            found.append([name for name in names if "optimizer" in name.lower() and "learning_rate" not in name])
+            other = made()
+            other.load_weights(path)
+            found.append([other.fit(x, y, **told).history["loss"], int(other.optimizer.iterations.numpy())])
+            later = made(compiled=False)
+            later.load_weights(path)
+            later.compile(make(), "mse")
+            found.append([later.fit(x, y, **told).history["loss"], int(later.optimizer.iterations.numpy())])
+            checkpoint = tf.keras.callbacks.ModelCheckpoint(path + "{epoch}", save_weights_only=True)
+            model = made()
+            model.fit(x, y, callbacks=[checkpoint], **told)
+            other = made()
+            other.load_weights(path + "1")
+            found.append([other.fit(x, y, **told).history["loss"], int(other.optimizer.iterations.numpy())])
+            model.save_weights(path + ".h5")
+            other = made()
+            other.load_weights(path + ".h5")
+            found.append([other.fit(x, y, **told).history["loss"], int(other.optimizer.iterations.numpy())])
+    return found

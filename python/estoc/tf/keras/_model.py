@@ -208,7 +208,7 @@ class Model(Training, Steps, Saving, Layer):
     @property
     def _trainer(self) -> Any:
         """What trains: another object where the optimizer is one of `legacy`."""
-        return _optimizers.of_loops(self.optimizer)
+        return _optimizers._of_loops(self.optimizer)
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None, loss_weights: Any = None,
                 weighted_metrics: Any = None, run_eagerly: bool | None = None, steps_per_execution: int | None = None,

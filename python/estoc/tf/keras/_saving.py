@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import data as _data
 from ..._lib import Keep, check, lib, text
+from ...checkpoint import load_checkpoint
 from .._checkpoint import Checkpoint, restored
 from .._checkpoint import write as write_checkpoint
 from . import _config, _files, _serial
@@ -33,16 +34,22 @@ def _writable(path: str, overwrite: bool) -> None:
 class _Loaded:
     """What load_weights gives for a checkpoint."""
 
-    def __init__(self, lacks: str | None):
-        self._lacks = lacks
+    def __init__(self, lacks: str | None, status: Any = None):
+        self._lacks, self._status = lacks, status  # of what the checkpoint has for an optimizer
 
-    def assert_consumed(self) -> "_Loaded":
+    def assert_existing_objects_matched(self) -> "_Loaded":
         """Every variable of the model was in the checkpoint."""
         if self._lacks is not None:
             raise AssertionError(self._lacks)
         return self
 
-    assert_existing_objects_matched = assert_consumed
+    def assert_consumed(self) -> "_Loaded":
+        """Also every value for an optimizer has a variable."""
+        left = [] if self._status is None else [key for key in self._status._match().unmatched() if
+                                                key.startswith("optimizer/") or "/.OPTIMIZER_SLOT/" in key]
+        if left:
+            raise AssertionError(f"Unresolved object in checkpoint: nothing in this program takes {', '.join(left[:5])}")
+        return self.assert_existing_objects_matched()
 
     def assert_nontrivial_match(self) -> "_Loaded":
         """Something was there: load_weights has seen to it."""
@@ -98,7 +105,7 @@ class Saving:
         files: dict[str, bytes] = {}
         with tempfile.TemporaryDirectory() as folder, _config.noting_objects() as objects:
             if self._has_values():
-                self.save_weights(os.path.join(folder, WEIGHTS))
+                self._write_weights(os.path.join(folder, WEIGHTS), False)
             config = self._save_config(folder, True)
             if config["model"] is None:
                 raise NotImplementedError(f"{self.name} cannot be copied or pickled: {config['why']}. Make another model and "
@@ -162,8 +169,8 @@ class Saving:
         return json.dumps(_config.of_model(self), **named)
 
     def save_weights(self, filepath: Any, overwrite: bool = True, save_format: Any = None, options: Any = None) -> None:
-        """Writes the variables as a checkpoint of TensorFlow's format; to a name that ends with .h5 as one file of this
-        package."""
+        """Writes the variables, and those of the optimizer, as a checkpoint of TensorFlow's format; to a name that ends
+        with .h5 as one file of this package, without the optimizer, as in Keras."""
         path = os.fspath(filepath)
         as_file = _files.is_file(path, save_format)
         if (as_file or not self._has_objects()) and self._known_inputs() is None:
@@ -172,8 +179,13 @@ class Saving:
         _writable(path if as_file else path + ".index", overwrite)
         if as_file:
             with _files.packing(path) as folder:
-                self.save_weights(os.path.join(folder, WEIGHTS))
-        elif not self._world_now().is_remote and self._has_objects() and (self.weights or self._known_inputs() is None):
+                self._write_weights(os.path.join(folder, WEIGHTS), False)
+        else:
+            self._write_weights(path, self.optimizer is not None and not self._world_now().is_shared)
+
+    def _write_weights(self, path: str, with_optimizer: bool) -> None:
+        if not self._world_now().is_remote and (self._has_objects() or with_optimizer) and (
+                self.weights or self._known_inputs() is None):
             write_checkpoint(self, path, True)
         else:
             check(lib.est_network_save_weights(self._saved_network()._c, path.encode()))
@@ -214,7 +226,15 @@ class Saving:
             lacks = text(lib.est_error_message()).split(". Set ")[0]
         check(code)
         self._world_now().trained.add(network)
-        return _Loaded(lacks) if is_checkpoint else None
+        return _Loaded(lacks, self._take_optimizer(path)) if is_checkpoint else None
+
+    def _take_optimizer(self, path: str) -> Any:
+        """What a checkpoint has for the optimizer of the model, or for that of a later compile; None: nothing."""
+        reader = load_checkpoint(path)
+        objects = lib.est_checkpoint_saved_objects(reader._c)
+        has_one = objects.n and any(text(objects.data[0].children[i].name) == "optimizer"
+                                    for i in range(objects.data[0].n_children))
+        return restored(self, path) if has_one and not self._world_now().is_remote else None
 
     def save(self, filepath: Any, overwrite: bool = True, save_format: Any = None, include_optimizer: bool = True,
              signatures: Any = None, options: Any = None, save_traces: bool = True) -> None:
@@ -228,7 +248,7 @@ class Saving:
                 raise NotImplementedError("Model.save: a file has no signatures; a name without .keras and .h5 makes a "
                                           "SavedModel, which has them")
             with _files.packing(path) as folder:
-                self.save_weights(os.path.join(folder, WEIGHTS))
+                self._write_weights(os.path.join(folder, WEIGHTS), False)
                 self._save_config(folder, include_optimizer, legacy_state=_files.is_hdf5(path, save_format))
             return
         self._need_graph("save to a folder")

@@ -675,7 +675,7 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     return optimizer
 
 
-def of_loops(optimizer: _Any) -> Optimizer:
+def _of_loops(optimizer: _Any) -> Optimizer:
     """What trains in place of an optimizer of `legacy`; others train themselves."""
     return optimizer._in_loop() if hasattr(optimizer, "_in_loop") else optimizer
 
