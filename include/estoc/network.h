@@ -313,6 +313,8 @@ typedef struct est_fit_options {
     /* As the callbacks of est_network_evaluate, of every validation within the fit. Not with several workers, and not
      * with parameter servers. */
     est_hooks validation_callbacks;
+
+    int64_t validation_batch_size; /* of arrays; 0: batch_size */
 } est_fit_options;
 
 #define EST_FIT(...) (&(const est_fit_options){ .struct_size = EST_STRUCT_SIZE(est_fit_options), __VA_ARGS__ })

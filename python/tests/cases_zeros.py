@@ -146,3 +146,16 @@ def momentum_of_zero_in_v1(tf):
                 session.run(step)
             found.append({item.name: session.run(item) for item in v1.global_variables()})
     return found
+
+
+@case
+def batches_of_validation(tf):
+    found = []
+    for named in ({"validation_data": (X, Y), "validation_batch_size": 10}, {"validation_split": 0.25, "validation_batch_size": 7},
+                  {"validation_data": (X, Y), "validation_batch_size": 10, "validation_steps": 2},
+                  {"validation_data": (X, Y), "validation_batch_size": 0}):
+        seen = []
+        counts = type("Counts", (tf.keras.callbacks.Callback,), {
+            "on_test_batch_end": lambda self, batch, logs=None, seen=seen: seen.append(batch)})()
+        found.append([fitted(tf, callbacks=[counts], given=named)[0], len(seen)])
+    return found

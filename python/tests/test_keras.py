@@ -229,10 +229,6 @@ def test_arguments_that_a_loop_does_not_have():
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="no weight for the class -"):
         model.fit(x, y, class_weight={0: 1.0}, verbose=0)
-    plain = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-    plain.compile("sgd", "mse")
-    with pytest.raises(NotImplementedError, match="validation_batch_size"):
-        plain.fit(x, y, validation_split=0.5, validation_batch_size=3, verbose=0)
 
 
 def test_a_history_has_what_was_measured():

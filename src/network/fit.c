@@ -27,6 +27,7 @@ static est_status check_options(const est_fit_options *o)
     if (o->epochs != EST_OFF) EST_TRY(check_number("epochs", o->epochs, "1"));
     EST_TRY(check_number("initial_epoch", o->initial_epoch, "the first"));
     EST_TRY(check_number("steps_per_epoch", o->steps_per_epoch, "all of the input"));
+    EST_TRY(check_number("validation_batch_size", o->validation_batch_size, "batch_size"));
     EST_TRY(check_number("validation_steps", o->validation_steps, "all of the validation input"));
     EST_TRY(check_number("validation_freq", o->validation_freq, "1"));
     if (!(o->validation_split >= 0 && o->validation_split < 1)) {
@@ -75,9 +76,11 @@ static est_network_source train_source(const est_fit *fit)
 
 static est_network_source validation_source(const est_fit_options *o)
 {
+    int64_t batch_size = o->validation_batch_size > 0 ? o->validation_batch_size : o->batch_size;
+
     return (est_network_source){ .input      = o->validation,
                                  .arrays     = o->validation_split > 0 ? o->arrays : o->validation_arrays,
-                                 .batch_size = o->validation == NULL ? o->batch_size : 0,
+                                 .batch_size = o->validation == NULL ? batch_size : 0,
                                  .skip       = o->validation_split > 0 ? 1 - o->validation_split : 0 };
 }
 

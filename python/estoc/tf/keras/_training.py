@@ -162,9 +162,6 @@ class Training:
             with _without_use(self):  # the network has no part in it
                 return self._fit_traced(self._batches(x, y, batch_size, sample_weight, shuffle), epochs, callbacks, held,
                                         initial_epoch, steps, validation_steps, validation_freq, verbose)
-        if validation_batch_size not in (None, batch_size or 32):
-            raise NotImplementedError("validation_batch_size: validation data has batches of batch_size; leave it out, or give a "
-                                      "dataset as validation_data, which has batches of its own")
         if self._compiled is not None and self._compiled.run_eagerly:
             warnings.warn("run_eagerly holds for a train_step that is overridden; the others run in C")
         keep = Keep()
@@ -210,7 +207,8 @@ class Training:
         status = lib.est_network_fit(network._c, keep.options(
             "est_fit_options", batch_size=batch_size or 0, epochs=off(max(epochs, 0)), initial_epoch=initial_epoch,
             steps_per_epoch=steps or 0, validation_split=validation_split,
-            validation_steps=validation_steps or 0, validation_freq=validation_freq, no_shuffle=not shuffle,
+            validation_steps=validation_steps or 0, validation_batch_size=validation_batch_size or 0,
+            validation_freq=validation_freq, no_shuffle=not shuffle,
             callbacks=hooks, verbose=lib.EST_VERBOSE_NONE, **members), out)
         if out[0] != NULL:
             pointer = owned(out[0], "est_history_free")
