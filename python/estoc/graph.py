@@ -23,6 +23,8 @@ from ._shape import Shape
 from ._tensor import DType, array_like, as_array, as_dtype, bool_, c_shape, float32, float64, int32, int64, py_shape
 from ._tensor import string, take_tensor, to_array, to_tensor, uint8
 
+RESOURCE = 20  # the type of a variable's handle, which is no value
+
 _default = threading.local()
 _root: "Graph | None" = None
 
@@ -601,7 +603,7 @@ def run_nodes(function: Any, session: Any, nodes: list[Node], feeds: dict[Node, 
               targets: Sequence[Node] = ()) -> list[Any]:
     """The values of nodes by est_session_run, or a function like it; None for operations without a value."""
     keep = Keep()
-    has_value = [lib.est_node_dtype(node._c) != 0 for node in nodes]
+    has_value = [int(lib.est_node_dtype(node._c)) not in (0, RESOURCE) for node in nodes]
     values = [node for node, has in zip(nodes, has_value) if has]
     run = [node._c for node, has in zip(nodes, has_value) if not has] + [node._c for node in targets]
     fed = []

@@ -82,8 +82,8 @@ def test_interactive_sessions_and_eval():
             v.eval()
 
 
-@pytest.mark.parametrize("fetch, error", [(None, TypeError), (3, TypeError), ("nothing:0", KeyError),
-                                          ("nothing", KeyError), ([object()], TypeError)])
+@pytest.mark.parametrize("fetch, error", [(None, TypeError), (3, TypeError), ("nothing:0", ValueError),
+                                          ("nothing", ValueError), ([object()], TypeError)])
 def test_fetches_that_cannot_be(fetch, error):
     with v1.Graph().as_default(), v1.Session() as session:
         v1.constant(1)

@@ -269,6 +269,8 @@ class Graph(_base.Graph):
         if node.graph == NULL:
             raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The operation, {op!r}, does "
                            "not exist in the graph.")
+        if lib.est_node_dtype(node) == _base.RESOURCE and output == "0":
+            return self._variable(node)._snapshot  # a handle is no value of a program
         made = ffi.new("est_node *", node)
         made.output = int(output)
         return self._made(made[0])
@@ -463,7 +465,8 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Node:
     """A value that every run must feed."""
     if computes_at_once():
         raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
-    return get_default_graph().placeholder(name or "Placeholder", dtype, shape)
+    # without a name the operation already has its type's, which would clash with itself
+    return get_default_graph().placeholder(None if name == "Placeholder" else name, dtype, shape)
 
 
 def placeholder_with_default(input: Any, shape: Any = None, name: str | None = None) -> Node:  # noqa: A002

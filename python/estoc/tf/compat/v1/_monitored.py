@@ -187,7 +187,7 @@ class _Adapter(_hooks.Hook):
 
     def _with_value(self, node: Node) -> Node:
         """What to fetch so that an operation without a value runs."""
-        if lib.est_node_dtype(node._c) != 0:
+        if lib.est_node_dtype(node._c) not in (0, _base.RESOURCE):
             return node
         if node._c.id not in self._made:
             with self._graph.after([node]):

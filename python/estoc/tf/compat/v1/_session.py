@@ -113,7 +113,7 @@ class Fetches:
                 return lambda values: kind(*(item(values) for item in items))
             return lambda values: kind(item(values) for item in items)
         if isinstance(fetch, str):
-            fetch = self.graph.as_graph_element(fetch)
+            fetch = self._named(fetch)
         if isinstance(fetch, _graph.Uninitialized):
             return lambda values: fetch.names(self._session)
         if hasattr(fetch, "_fetch_parts"):  # a summary
@@ -137,6 +137,12 @@ class Fetches:
         raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch).__name__}, must be a string or "
                         "Tensor. (Can not convert it into a Tensor or Operation.)")
 
+    def _named(self, name: str) -> Any:
+        try:
+            return self.graph.as_graph_element(name)
+        except KeyError as error:
+            raise ValueError(f"Argument `fetch` = {name} cannot be interpreted as a Tensor. ({error})") from None
+
 
 def plain(value: Any) -> Any:
     """Scalars as numpy scalars or bytes."""
@@ -149,7 +155,7 @@ def feeds_of(graph: _base.Graph, feed_dict: Mapping[Any, Any] | None) -> dict[No
         if isinstance(key, (tuple, list)):
             feeds.update(feeds_of(graph, dict(zip(key, value))))
             continue
-        node = graph.as_graph_element(key) if isinstance(key, str) else key
+        node = _fed_by_name(graph, key) if isinstance(key, str) else key
         if not isinstance(node, Node) or isinstance(node, _base.Variable):
             raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r}")
         if isinstance(value, Node):
@@ -157,6 +163,13 @@ def feeds_of(graph: _base.Graph, feed_dict: Mapping[Any, Any] | None) -> dict[No
                             "scalars, strings, lists, numpy ndarrays.")
         feeds[node] = value
     return feeds
+
+
+def _fed_by_name(graph: _base.Graph, name: str) -> Node:
+    try:
+        return graph.get_tensor_by_name(name)
+    except (KeyError, ValueError) as error:
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}") from None
 
 
 # --- iterators --------------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def wrap_function(fn: Callable, signature: Any, name: str | None = None) -> Wrap
     their initial values. What is called afterwards is the graph."""
     graph = Graph()
     with graph.as_default():
-        holders = [graph.placeholder(spec.name or "Placeholder", spec.dtype, spec.shape)
+        holders = [graph.placeholder(spec.name, spec.dtype, spec.shape)
                    for spec in _structure.flatten(signature)]
         result = fn(*_structure.pack_as(signature, holders))
         outputs = _structure.map_structure(
