@@ -19,7 +19,7 @@ import numpy as np
 
 from ._lib import NULL, Handle, Keep, callback, check, ffi, lib, made, text
 from ._tensor import borrowed_array, copy_values, take_tensor, to_array
-from .graph import Graph, Node
+from .graph import RESOURCE, Graph, Node
 
 
 class Loop:
@@ -180,10 +180,49 @@ def c_hooks(keep: Keep, hooks: Sequence[Hook] | None) -> Any:
 def logging_hook(nodes: Mapping[str, Node | str] | Sequence[str], every_n_iter: int | None = None,
                  every_n_secs: float | None = None, at_end: bool = False,
                  formatter: Callable[[dict[str, Any]], str] | None = None) -> Hook:
-    """Logs nodes every so often: by name, or found by the names of their operations. `formatter` makes a line of the
-    values by name."""
-    keep = Keep()
+    """Logs nodes every so often: by name, or found by the names of their operations or variables. `formatter` makes a
+    line of the values by name."""
     pairs = list(nodes.items() if isinstance(nodes, Mapping) else [(name, name) for name in nodes])
+    if any(isinstance(node, str) for _, node in pairs):
+        return _LoggingByName(pairs, (every_n_iter, every_n_secs, at_end, formatter))
+    return _native_logging_hook(pairs, every_n_iter, every_n_secs, at_end, formatter)
+
+
+class _LoggingByName(Hook):
+    """The library's hook, which finds the operation of a name but not the value of a variable."""
+
+    def __init__(self, pairs: list, options: tuple):
+        self._pairs, self._options = pairs, options
+        self._inner = _native_logging_hook(pairs, *options)  # refuses wrong options at once
+
+    def begin(self, loop: Loop) -> None:
+        self._inner = _native_logging_hook([(tag, _found(loop.graph, node)) for tag, node in self._pairs], *self._options)
+        self._call("begin", loop)
+
+    def before_run(self, loop: Loop) -> None:
+        self._call("before_run", loop)
+
+    def after_run(self, loop: Loop) -> None:
+        self._call("after_run", loop)
+
+    def end(self, loop: Loop) -> None:
+        self._call("end", loop)
+
+    def _call(self, event: str, loop: Loop) -> None:
+        check(getattr(self._inner._c, event)(self._inner._c, loop._c))
+
+
+def _found(graph: Graph, node: Node | str) -> Node | str:
+    """The node that has the value of a variable of that name; else what was given."""
+    found = lib.est_graph_find(graph._c, node.encode()) if isinstance(node, str) else None
+    if found is None or found.graph == NULL or lib.est_node_dtype(found) != RESOURCE:
+        return node
+    return Node(graph, lib.est_read_variable(found))
+
+
+def _native_logging_hook(pairs: list, every_n_iter: int | None, every_n_secs: float | None, at_end: bool,
+                         formatter: Callable[[dict[str, Any]], str] | None) -> NativeHook:
+    keep = Keep()
     named = [{"name": keep.string(name), **({"node": node._c} if isinstance(node, Node) else {})} for name, node in pairs]
     operations = keep.strings(["" if isinstance(node, Node) else node for _, node in pairs])
     options = keep.options("est_logging_options", every_n_iter=every_n_iter, every_n_secs=every_n_secs, at_end=at_end,

@@ -75,3 +75,20 @@ def test_a_variable_by_name_in_the_arguments_of_a_hook(name, want):
     hook = Asks(name)
     train(hook)
     assert len(hook.results) == 2 and set(hook.results) <= want
+
+
+@pytest.mark.parametrize("name, want", [("linear/bias_weights", [1.0, 2.0, 2.5]), ("linear/bias_weights:0", [1.0, 2.0, 2.5]),
+                                        ("global_step", [0, 1, 2])])
+def test_a_variable_by_name_is_logged(name, want):
+    rows = []
+    train(tf.estimator.LoggingTensorHook({"it": name}, every_n_iter=1, formatter=lambda row: rows.append(row["it"]) or ""))
+    assert len(rows) == 2 and set(rows) <= set(want)
+
+
+def test_logging_of_names_at_the_end_and_of_none():
+    rows = []
+    train(tf.estimator.LoggingTensorHook(["global_step"], at_end=True,
+                                         formatter=lambda row: rows.append(row["global_step"]) or ""))
+    assert len(rows) == 1 and rows[0] in (1, 2)
+    with pytest.raises(tf.errors.NotFoundError, match="logs node 'nothere'"):
+        train(tf.estimator.LoggingTensorHook(["nothere"], every_n_iter=1))
