@@ -17,6 +17,8 @@ from ...graph import NeedsValue, Node, RaggedNode
 from ...io import FixedLenFeature, RaggedArray, VarLenFeature  # noqa: F401
 from .._absent import module_getattr as _module_getattr
 from .._eager import Tensor, unwrap
+from .._ragged import RaggedTensor
+from .._sparse import SparseTensor
 from . import gfile
 
 
@@ -61,7 +63,6 @@ class RaggedFeature(_io.VarLenFeature):
 
 
 def _ragged(values: Any, splits: Any, feature: Any) -> Any:
-    from .._ragged import RaggedTensor
     made = RaggedTensor.from_row_splits(values, splits, validate=False)
     return made.with_row_splits_dtype(feature.row_splits_dtype)
 
@@ -82,13 +83,20 @@ def parse_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any
 
 
 def parse_single_example(serialized: Any, features: Mapping[str, Any]) -> dict[str, Any]:
-    """One serialized Example."""
+    """One serialized Example. A VarLenFeature is a SparseTensor, in a graph and within Dataset.map its values."""
     if isinstance(serialized, Node):
         from ... import ops
         return {name: _only_row(node) for name, node in _parse_nodes(ops.reshape(serialized, [1]), features).items()}
-    return {name: value.values if isinstance(value, RaggedArray) or isinstance(features[name], RaggedFeature) else Tensor(value._value[0])
-            for name, value in parse_example([unwrap(serialized)[()] if isinstance(serialized, Tensor) else serialized],
-                                             features).items()}
+    rows = parse_example([unwrap(serialized)[()] if isinstance(serialized, Tensor) else serialized], features)
+    return {name: _of_one(value) for name, value in rows.items()}
+
+
+def _of_one(value: Any) -> Any:
+    """What one Example has of a feature, of a batch of it alone."""
+    if isinstance(value, RaggedArray):
+        count = len(value.values)
+        return SparseTensor(np.arange(count, dtype=np.int64).reshape(-1, 1), value.values, [count])
+    return value.values if isinstance(value, RaggedTensor) else Tensor(value._value[0])
 
 
 def _only_row(node: Any) -> Node:
