@@ -24,6 +24,7 @@ from ....feature_column import c_combiner as _c_combiner
 from ....feature_column import keys_of as _keys_of
 from ....graph import Graph as _Graph
 from ....graph import Node as _Node
+from ....graph import Session as _Session
 from ....graph import as_node as _as_node
 from ....layers import _padding
 from ..._absent import module_getattr as _module_getattr
@@ -982,7 +983,7 @@ def _list(values: _Any) -> list:
 
 
 class Normalization(_Adapting):
-    """(x - mean) / sqrt(variance), by adapt or as given."""
+    """(x - mean) / sqrt(variance), by adapt or as given; 0 and 1 until then."""
 
     _takes_numbers = True
 
@@ -1003,6 +1004,40 @@ class Normalization(_Adapting):
         self.__dict__["_given"] = None
         if self._batch_input_shape is None:
             self.__dict__["_batch_input_shape"] = (None, *self.__dict__["_seen"][1:])
+        if self.built:
+            for variable, value in zip(self._all_weights(), self._first_values()):
+                variable.assign(value)
+
+    def _call_in(self, graph: _Graph, args: tuple, named: dict, training: bool) -> _Any:
+        if self._given is not None or "_seen" in self.__dict__ or self.built:
+            return super()._call_in(graph, args, named, training)
+        self._begin_with_0_and_1(_as_node(args[0], graph).shape)
+        result, world = super()._call_in(graph, args, named, training), getattr(graph, "world", None)
+        if world is not None:
+            count = self._in_graphs[graph][2]
+            world.write(count._name.encode(), 0, count.dtype)  # of nothing, and not of two rows
+        return result
+
+    def _begin_with_0_and_1(self, shape: _Any) -> None:
+        """The library takes its first values from rows: these have mean 0 and variance 1."""
+        width = 1 if self.axis is None else shape[-1] if shape is not None and len(shape) else None
+        if width is None:
+            raise ValueError(f"All `axis` values to be kept must have known shape. Got axis: ({self.axis},), input shape: "
+                             f"{None if shape is None else list(shape)}, with unknown axis at index: {self.axis}")
+        super().adapt(_np.stack([_np.ones(width, _np.float32), -_np.ones(width, _np.float32)]))
+        del self.__dict__["_seen"]
+        self.__dict__["_rank"] = len(shape) if shape is not None else 2
+
+    def _first_values(self) -> list:
+        """Mean, variance and count as the library has found them."""
+        trial, keep = _Graph(), _Keep()
+        node = trial.placeholder(None, _float32, [None, self._seen[-1]])
+        _lib.est_layer_call_with(self._layer(), keep.span("est_nodes", "est_node", [node._c]),
+                                 keep.options("est_call_options"))
+        trial.check()
+        with _Session(trial) as session:
+            session.init()
+            return [session.read(variable) for variable in trial.global_variables]
 
     def _adapted(self) -> _Any:
         """Rows that give a layer of these arguments the same variables; None: nothing was adapted."""
@@ -1026,7 +1061,7 @@ class Normalization(_Adapting):
         shape = self._batch_input_shape
         if self._given is not None:
             values = _np.float32(self._given[i])
-        elif shape is None:
+        elif shape is None and not self.built:
             return None
         else:
             self._ensure_built()
