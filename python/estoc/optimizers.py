@@ -75,13 +75,14 @@ class Optimizer:
 
     def minimize(self, loss: Node, global_step: Variable | None = None, var_list: Sequence[Variable] | None = None,
                  clip_norm: float = 0, clip_global_norm: float = 0, clip_value: float = 0, name: str | None = None,
-                 count_step: bool = True) -> Node:
+                 count_step: bool = True, run_update_ops: bool = True) -> Node:
         """The operation of a training step over all trainable variables, or these; it also counts the global step,
-        unless another one does (count_step=False)."""
+        unless another one does (count_step=False), and runs the updates of moving averages (run_update_ops)."""
         here()
         keep = Keep()
         members: dict[str, Any] = {"name": keep.string(name), "clip_norm": clip_norm, "clip_value": clip_value,
-                                   "clip_global_norm": clip_global_norm, "no_global_step": not count_step}
+                                   "clip_global_norm": clip_global_norm, "no_global_step": not count_step,
+                                   "no_update_ops": not run_update_ops}
         if global_step is not None:
             members["global_step"] = global_step._c
         if var_list is not None:

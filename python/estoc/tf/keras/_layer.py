@@ -71,6 +71,7 @@ class Layer(Attributes, Weights, Recorded, Named):
         d["_tracked"] = {}  # attributes with layers or variables in them, for checkpoints
         d["_in_attributes"] = {}  # attribute -> its layers and variables, and _Seen of its lists and dicts
         d["_held"], d["_by_attribute"] = {}, set()  # layers and variables of attributes by id; those known by them alone
+        d["_updates_in"] = weakref.WeakKeyDictionary()  # Graph -> operations beside those that give the result
         d["_in_graphs"] = weakref.WeakKeyDictionary()  # Graph -> variables, of layers of the library
         d["_losses"] = weakref.WeakKeyDictionary()  # Graph -> losses of calls
         d["_noted"] = weakref.WeakKeyDictionary()  # Graph -> values of add_metric by name
@@ -228,8 +229,16 @@ class Layer(Attributes, Weights, Recorded, Named):
 
     @property
     def updates(self) -> list:
-        """Nothing: what layers update in a training step is a part of it."""
-        return []
+        """In the graph of a model_fn, the operations that its minimize has to follow; else nothing: what layers update in
+        a step is a part of it."""
+        graph = default_graph()
+        if graph is None or getattr(graph, "world", None) is not None:
+            return []
+        return [node for layer in [self] + self._flat_layers() for node in layer._updates_in.get(graph, ())]
+
+    def get_updates_for(self, inputs: Any) -> list:
+        """All updates, as in Keras 2.15."""
+        return self.updates
 
     def _cost_terms(self, graph: Graph) -> tuple:
         """What is regularized in a graph: a variable and the function of its value, the next variable, and so on."""

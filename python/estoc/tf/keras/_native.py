@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Callable
 
-from ..._lib import Keep, SharedSet, here, lib, made, text
+from ..._lib import Keep, SharedSet, ffi, here, lib, made, text
 from ..._tensor import float32
 from ...graph import Graph, Node, as_node, default_graph
 from .. import _structure
 from .._creators import announce
+from .._trace import updates_of
 from .._variable import count_variables, new_variables
 from ._calling import build_in, place, shown_name
 from ._layer import Layer
@@ -84,7 +85,7 @@ class NativeLayer(Layer):
         inputs = [_single(node) for node in inputs]
         self._note_own()
         masks = {key: named[key]._c for key in ("mask", "query_mask") if isinstance(named.get(key), Node)}
-        before = count_variables(graph)
+        before, updates = count_variables(graph), updates_of(graph)
         here()
         keep = Keep()
         options = keep.options("est_call_options", training=training, **masks)
@@ -119,6 +120,9 @@ class NativeLayer(Layer):
             if graph.builds or getattr(graph, "world", None) is not None:  # and not the copies of a network that is fitted
                 announce(made_now)
         self.__dict__["built"] = True
+        if updates_of(graph) > updates and getattr(graph, "world", None) is None:
+            made_now = [graph._made(ffi.new("est_node *", node)[0]) for node in graph._collection("est_update_ops")[updates:]]
+            self._updates_in.setdefault(graph, []).extend(made_now)
         result = Node(graph, result)
         if self._keeps_logits:
             kind = text(lib.est_node_op(result._c))

@@ -324,7 +324,8 @@ def warm_start(ckpt_to_initialize_from: _Any, vars_to_warm_start: _Any = ".*", v
 
 
 class Optimizer(_optimizers.Optimizer):
-    """minimize counts a step only where it is given the global step, as in TensorFlow."""
+    """minimize counts a step only where it is given the global step, and leaves what tf.GraphKeys.UPDATE_OPS has to the
+    program, as in TensorFlow."""
 
     _name = "Optimizer"
     _slots: tuple = ()  # names of what it keeps for a variable, in the order in which the library makes them
@@ -370,7 +371,8 @@ class Optimizer(_optimizers.Optimizer):
             loss = _ops.reduce_sum(loss)
         self._check(loss, var_list)
         return self._noted(loss.graph, lambda: _optimizers.Optimizer.minimize(
-            self, loss, global_step, var_list, name=name or self._name, count_step=global_step is not None))
+            self, loss, global_step, var_list, name=name or self._name, count_step=global_step is not None,
+            run_update_ops=False))
 
     def _check(self, loss: _Any, var_list: _Any) -> list:
         if not isinstance(loss, _Node):
@@ -416,7 +418,8 @@ class Optimizer(_optimizers.Optimizer):
             return self._apply_at_once([pair for pair in pairs if pair[0] is not None], global_step)
         _here()
         keep, graph = _Keep(), pairs[0][1].graph
-        members: dict = {"name": keep.string(name or self._name), "no_global_step": global_step is None}
+        members: dict = {"name": keep.string(name or self._name), "no_global_step": global_step is None,
+                         "no_update_ops": True}
         if global_step is not None:
             members["global_step"] = global_step._c
         return self._noted(graph, lambda: graph.node(_lib.est_apply_gradients(
