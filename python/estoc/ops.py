@@ -673,9 +673,27 @@ def _equality(function: Callable, other_is: bool) -> Callable:
     def method(self: Node, other: Any) -> Any:
         if other is None:
             return other_is
+        if not may_broadcast(self, other):
+            return _node(self).graph.constant(other_is)
         return build(self, other)
 
     return method
+
+
+def may_broadcast(x: Any, y: Any) -> bool:
+    """Whether operands with known shapes broadcast; others are left to the operation."""
+    shapes = [_known_shape(x), _known_shape(y)]
+    return None in shapes or all(1 in sizes or len(set(sizes)) == 1 for sizes in zip(*(shape[::-1] for shape in shapes)))
+
+
+def _known_shape(x: Any) -> tuple | None:
+    if isinstance(x, (list, tuple)):
+        try:
+            return np.shape(x)
+        except (TypeError, ValueError):  # rows of unequal length, or nodes
+            return None
+    shape = getattr(x, "shape", None)
+    return None if shape is None or any(size is None for size in shape) else tuple(int(size) for size in shape)
 
 
 Node.__eq__ = _equality(equal, False)

@@ -142,7 +142,14 @@ for _name in ("abs", "add", "add_n", "argmax", "argmin", "cast", "clip_by_norm",
               "subtract", "tanh", "tile", "transpose", "truediv", "unstack", "where", "zeros_like"):
     globals()[_name] = _eager(getattr(_ops, _name), _name)
 _one_hot, _identity = _eager(_ops.one_hot, "one_hot"), identity  # noqa: F821
-gather, _reshape = _gather_of(gather), reshape  # noqa: F821
+gather, _reshape, _concat = _gather_of(gather), reshape, concat  # noqa: F821
+
+
+def concat(values: _Any, axis: _Any, name: str = "concat") -> _Any:
+    """The tensors one after the other along an axis; what is no list of them, or a list of one, is as it was."""
+    if isinstance(values, (list, tuple)) and len(values) != 1:
+        return _concat(values, axis, name=name)
+    return identity(values[0] if isinstance(values, (list, tuple)) else values)
 
 
 def reshape(tensor: _Any, shape: _Any, name: str | None = None) -> _Any:

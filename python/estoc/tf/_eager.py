@@ -598,9 +598,17 @@ def _equality(method: Callable, other_is: bool) -> Callable:
             return other_is
         if not _equality_of_values[0]:
             return (self is other) is not other_is
+        if not _go_together(self, other):
+            return Tensor(other_is)
         return method(self, other)
 
     return compare
+
+
+def _go_together(x: Any, y: Any) -> bool:
+    if type(x) is type(y) is Tensor and x._value.shape == y._value.shape:  # without a Shape of each
+        return True
+    return isinstance(y, _structure.Composite) or ops.may_broadcast(x, y)
 
 
 def add_operators(kind: type) -> None:
