@@ -540,3 +540,18 @@ def test_callbacks_know_the_epochs_and_steps(is_python):
     model.evaluate(rows.batch(16), steps=2, verbose=0, callbacks=[notes])
     model.predict(x, batch_size=10, verbose=0, callbacks=[notes])
     assert notes.found == [(1, 2, 0), (1, 7, 0)]
+
+
+def test_a_csv_file_with_another_separator_and_appended(tmp_path):
+    """As of TensorFlow 2.15.1, which has columns of the validation also where there is none."""
+    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, kernel_initializer="zeros")])
+    model.compile(tf.keras.optimizers.SGD(0.0), "mse")
+    x = np.ones((2, 1), np.float32)
+    logger, path = tf.keras.callbacks.CSVLogger, str(tmp_path / "log")
+    model.fit(x, x, epochs=2, verbose=0, callbacks=[logger(path, separator=";")])
+    model.fit(x, x, verbose=0, callbacks=[logger(path, separator=";", append=True)])
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == "epoch;loss;val_loss\n0;1.0;NA\n1;1.0;NA\n0;1.0;NA\n"
+    model.fit(x, x, validation_data=(x, x), verbose=0, callbacks=[logger(path, "\t")])
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == "epoch\tloss\tval_loss\n0\t1.0\t1.0\n"

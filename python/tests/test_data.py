@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import estoc
+import estoc.tf as tf
 from estoc import Dataset, TensorSpec, io
 
 
@@ -238,3 +239,12 @@ def test_a_writer_left_by_an_exception_does_not_complete_the_file(tmp_path):
             raise KeyError
     with pytest.raises(RuntimeError, match="closed"):
         writer.write(b"b")
+
+
+def test_zip_of_dicts():
+    count = tf.data.Dataset.range
+    zipped = tf.data.Dataset.zip({"a": count(3), "b": (count(3, 6), count(6, 8))})
+    assert list(zipped.as_numpy_iterator()) == [{"a": 0, "b": (3, 6)}, {"a": 1, "b": (4, 7)}] and len(zipped) == 2
+    assert zipped.element_spec["a"] == tf.TensorSpec([], tf.int64)
+    assert list(tf.data.Dataset.zip(({"a": {"q": count(2)}}, count(2))).as_numpy_iterator()) == [
+        ({"a": {"q": 0}}, 0), ({"a": {"q": 1}}, 1)]

@@ -211,9 +211,13 @@ class Dataset(Named, _data.Dataset):
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> "Dataset":
         if datasets is None:
-            datasets = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+            datasets = args[0] if len(args) == 1 else args
+        if isinstance(datasets, _data.Dataset):
+            datasets = (datasets,)
         if isinstance(datasets, dict):
-            raise NotImplementedError("zip takes a tuple of datasets; dicts do not exist yet")
+            parts = [Dataset.zip(part) if isinstance(part, (dict, tuple, list)) else part for part in datasets.values()]
+            return Dataset.zip(tuple(parts)).map(lambda *values: dict(zip(datasets, values)))
+        datasets = [Dataset.zip(part) if isinstance(part, (dict, tuple, list)) else part for part in datasets]
         zipped = _data.Dataset.zip.__func__(Dataset, tuple(datasets))
         names, rows, raggeds = iter(zipped._names), set(), set()
         for dataset in datasets:

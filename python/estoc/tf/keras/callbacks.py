@@ -544,14 +544,12 @@ def _on_learning_rate(epoch: int, rate: float, user: _Any) -> float:
         return float("nan")
 
 
-class CSVLogger(_Native):
-    """Writes the logs of every epoch as a line of a file."""
+class CSVLogger(Callback):
+    """Writes the logs of every epoch as a line of a file; without a validation its columns have NA."""
 
     def __init__(self, filename: _Any, separator: str = ",", append: bool = False):
-        if separator != ",":
-            raise NotImplementedError("CSVLogger: the separator is a comma")
-        super().__init__(lambda keep: _lib.est_csv_callback(keep.string(filename), append))
-        self.filename, self.append = _os.fspath(filename), append
+        super().__init__()
+        self.filename, self.append, self.sep = _os.fspath(filename), append, separator
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         has_head = self.append and _os.path.exists(self.filename) and _os.path.getsize(self.filename) > 0
@@ -562,9 +560,11 @@ class CSVLogger(_Native):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if self._keys is None:
             self._keys = sorted(logs or {})
+            if not any(key.startswith("val_") for key in self._keys):
+                self._keys += ["val_" + key for key in self._keys]
             if not self._has_head:
-                print("epoch", *self._keys, sep=",", file=self._file)
-        print(epoch, *((logs or {}).get(key, "NA") for key in self._keys), sep=",", file=self._file, flush=True)
+                print("epoch", *self._keys, sep=self.sep, file=self._file)
+        print(epoch, *((logs or {}).get(key, "NA") for key in self._keys), sep=self.sep, file=self._file, flush=True)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._file.close()
