@@ -161,10 +161,18 @@ class _Model:
         self.heads: frozenset = frozenset()  # whose predictions are called (head, key), as TensorFlow has it
         self.graphs: list[list[Graph]] = []  # that calls under way have built
         self.rewrite: Callable[[str], None] | None = None  # of the model that trains (EstimatorSpec.rewriter)
+        self.variable_suffix = ""  # of graphs
 
     def prediction_key(self, key: str) -> Any:
         head, _, rest = key.partition("/")
         return (head, rest) if rest and head in self.heads else key
+
+    def graph_of(self, model: Any) -> Graph:
+        """The graph of a model that is being built."""
+        graph = Graph(_borrowed=lib.est_model_graph(model))
+        graph.variable_suffix = self.variable_suffix
+        graph._kept_in(self.graphs[-1])
+        return graph
 
     @contextlib.contextmanager
     def building(self, graphs: list[Graph] | None = None) -> Iterator[None]:
@@ -246,8 +254,7 @@ def _call_with(function: Callable, required: dict[str, Any], optional: dict[str,
 @callback("py_on_model")
 def _on_model(model: Any, mode: int, params: Any) -> None:
     own = Handle.get(params)
-    graph = Graph(_borrowed=lib.est_model_graph(model))
-    graph._kept_in(own.graphs[-1])
+    graph = own.graph_of(model)
     name = _MODES[int(mode)]
     features, labels = own.features(model, graph, name)
     parameters = inspect.signature(own.model_fn).parameters
@@ -533,6 +540,8 @@ class Estimator:
     """A model_fn and a model directory. model_fn(features, labels, mode, params, config) may leave out the last three;
     it returns an EstimatorSpec."""
 
+    _variable_suffix = ""
+
     def __init__(self, model_fn: Callable, model_dir: str | os.PathLike | None = None, config: RunConfig | None = None,
                  params: Any = None, warm_start_from: Any = None):
         if not callable(model_fn):
@@ -566,6 +575,7 @@ class Estimator:
         handle = Handle(own)
         check(self._create(own, handle, keep, out))
         self._own = own
+        own.variable_suffix = self._variable_suffix
         self._c = owned(out[0], "est_estimator_free", parents=(handle, keep))
 
     @property
@@ -719,8 +729,7 @@ class _Predictions(_Mapping):
 @callback("py_on_metrics")
 def _on_metrics(model: Any, user: Any) -> None:
     given = Handle.get(user)
-    graph = Graph(_borrowed=lib.est_model_graph(model))
-    graph._kept_in(given.own.graphs[-1])
+    graph = given.own.graph_of(model)
     features, labels = given.own.features(model, graph, ModeKeys.EVAL)
     with graph.as_default():
         predictions: Any = _Predictions(model, graph)

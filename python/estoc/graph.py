@@ -71,6 +71,7 @@ class Graph:
     #: of a graph that is written to a file: what changes variables in the function that is traced, by their names
     writes: "dict[str, list[Node]] | None" = None
     network: Any = None  # of the network of a model of Keras: a weak reference to it
+    variable_suffix = ""  # of names of variables: ":0" in a model_fn of TensorFlow, where they are names of tensors
 
     def __init__(self, seed: int = 0, _borrowed: Any = None):
         self._after: list[Node] = []
@@ -469,6 +470,19 @@ class Variable(Node):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        return self._name + self.graph.variable_suffix
+
+    @property
+    def _name(self) -> str:
+        """The name in checkpoints."""
+        return text(lib.est_node_name(self._c))
+
+    @property
+    def op(self) -> Node:
+        return Node(self.graph, self._c)
+
     def value(self) -> Node:
         here()
         return self.graph.node(lib.est_read_variable(self._c))
@@ -582,14 +596,14 @@ class Session:
 
     def read(self, variable: str | Variable) -> np.ndarray:
         """The value of a variable."""
-        name = variable if isinstance(variable, str) else variable.name
+        name = variable if isinstance(variable, str) else variable._name
         out = ffi.new("est_tensor **")
         check(lib.est_session_read(self._session(), name.encode(), out))
         return to_array(take_tensor(out[0]))
 
     def write(self, variable: str | Variable, value: Any) -> None:
         """Sets a variable."""
-        name = variable if isinstance(variable, str) else variable.name
+        name = variable if isinstance(variable, str) else variable._name
         check(lib.est_session_write(self._session(), name.encode(), to_tensor(value, copy=False)))
 
     @property

@@ -191,6 +191,13 @@ class Variable(metaclass=_Made):
     ndim = property(lambda self: len(self._shape))
 
     @property
+    def op(self) -> Node:
+        """The operation of a variable of a graph."""
+        if self._world is not None:
+            raise AttributeError("Tensor.op is undefined when eager execution is enabled.")
+        return self._handle.op
+
+    @property
     def device(self) -> str:
         part = ffi.new("est_variable_part *")
         check(lib.est_session_variable_part(self._world.session(), self._bytes, 0, part))

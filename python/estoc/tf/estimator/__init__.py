@@ -89,6 +89,8 @@ def _reduction(value: _Any) -> str | None:
 class _Estimator(_estimator.Estimator):
     """What TensorFlow's estimators have beside those of estoc."""
 
+    _variable_suffix = ":0"
+
     def _default_config(self) -> RunConfig:
         return RunConfig()
 

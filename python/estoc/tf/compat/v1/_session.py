@@ -326,11 +326,11 @@ class Session(BaseSession):
         return values
 
     def _write(self, variable: _base.Variable, value: Any) -> None:
-        self._own.write(variable._name if isinstance(variable, Variable) else variable.name,
+        self._own.write(variable._name,
                         np.asarray(value, variable.dtype.as_numpy_dtype))
 
     def _read(self, variable: _base.Variable) -> np.ndarray:
-        return self._own.read(variable._name if isinstance(variable, Variable) else variable.name)
+        return self._own.read(variable._name)
 
     @property
     def _c(self) -> Any:
