@@ -494,7 +494,7 @@ class Dataset:
                 raise TypeError(f"the function must return a Dataset, not {type(made).__name__}")
             return made._as_input()
 
-        first = next(iter(_data_rows(self.take(1))), None)
+        first = next(DatasetIterator(self.take(1), passes=False), None)
         if first is None:
             raise ValueError("the dataset is empty, so that nothing says what the function returns")
         model = apply(first)
@@ -512,7 +512,7 @@ class Dataset:
     def _probe(self, apply: Callable) -> Any:
         """Specs of what a function makes of the first element; the first axis is open where that of elements is."""
         varies = any(spec.shape is None or spec.shape[:1] == (None,) for _, spec in self._components())
-        for element in self.take(1):
+        for element in DatasetIterator(self.take(1), passes=False):
             result = _nest.map_structure(as_array, called(apply, element))
             return _nest.map_structure(lambda leaf: TensorSpec(
                 (None,) + leaf.shape[1:] if varies and leaf.ndim > 0 else leaf.shape, leaf.dtype), result)
@@ -604,18 +604,18 @@ class Dataset:
 class DatasetIterator:
     """The elements of a dataset, one after the other. `close` stops its threads; so does the end of a loop over it."""
 
-    def __init__(self, dataset: Dataset):
+    def __init__(self, dataset: Dataset, passes: bool = True):
         self._dataset = dataset  # its arrays and functions
-        self._open()
+        self._open(passes)
         self._form = dataset.structure
         self._order = dataset._order()
         self._ragged = [spec.ragged for _, spec in dataset._components()]
         self._element = ffi.new("est_field[]", max(len(self._ragged), 1))
         self._use = Use()
 
-    def _open(self) -> None:
+    def _open(self, passes: bool) -> None:
         dataset = self._dataset
-        pointer, self._keep = dataset._finish(passes=True)
+        pointer, self._keep = dataset._finish(passes)
         native = owned(pointer, "est_dataset_free")
         out = ffi.new("est_iterator **")
         check(lib.est_iterator_create(native, out))
@@ -705,11 +705,6 @@ class _Interleaved(NamedTuple):
             raise exception
 
         return Dataset.from_generator(fail, {name: spec for name, spec in self.components})
-
-
-def _data_rows(dataset: Dataset) -> Iterator[Any]:
-    """Elements as numpy arrays, whatever the class of the dataset has."""
-    return DatasetIterator(dataset)
 
 
 _passes: dict[int, Handle] = {}

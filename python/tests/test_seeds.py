@@ -4,7 +4,11 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import pytest
+
+import estoc
+import estoc.tf as tf
 
 PROGRAM = """
 import hashlib, tempfile
@@ -122,3 +126,25 @@ def test_the_seed_of_a_config_is_that_of_the_input(program):
         tf.random.set_seed(program)
         assert program == 0 or tf.random.uniform([]).numpy() == before
     assert found[0] == found[1] != found[2]
+
+
+def test_functions_that_are_called_take_no_pass_of_a_shuffle():
+    """What they return is learned from elements, which are read again: the first pass is still the first."""
+    def orders(change):
+        dataset = change(tf.data.Dataset.range(6).shuffle(6, seed=3))
+        return [[int(x) for x in dataset.as_numpy_iterator()] for _ in range(3)]
+
+    plain = orders(lambda dataset: dataset)
+    assert len({tuple(order) for order in plain}) == 3
+    for change in (lambda d: d.map(lambda x: tf.numpy_function(lambda v: v, [x], tf.int64)),
+                   lambda d: d.map(lambda x: x if x >= 0 else -x),
+                   lambda d: d.flat_map(tf.data.Dataset.from_tensors),
+                   lambda d: d.interleave(tf.data.Dataset.from_tensors, 2)):
+        assert orders(change) == plain
+
+
+def test_functions_of_estoc_take_no_pass_of_a_shuffle():
+    plain = estoc.Dataset.from_tensor_slices(np.arange(6)).shuffle(6, seed=3)
+    called = estoc.Dataset.from_tensor_slices(np.arange(6)).shuffle(6, seed=3).map(lambda x: x)
+    for _ in range(3):
+        assert [int(x) for x in called] == [int(x) for x in plain]

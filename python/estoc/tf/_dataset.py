@@ -371,7 +371,7 @@ class Dataset(Named, _data.Dataset):
             return plain_values(result)
 
         specs: list = []
-        for element in _data.DatasetIterator(self.take(2)):  # a dimension that differs is open
+        for element in _data.DatasetIterator(self.take(2), passes=False):  # a dimension that differs is open
             result = _data.called(call, *element) if isinstance(element, tuple) else _data.called(call, element)
             specs.append(_nest.map_structure(array_spec, result))
         if not specs:
@@ -719,7 +719,7 @@ class OwnedIterator(_data.DatasetIterator):
         """Goes to a saved position, wherever the iterator is."""
         self.close()
         if position.size:
-            self._open()
+            self._open(True)
             self.restore(position)
 
     def get_next(self) -> Any:
