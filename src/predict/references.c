@@ -50,6 +50,7 @@ typedef struct replacer {
     est_map        variables; /* name -> its node */
     est_map        updates;   /* name -> its node */
     est_map        reads;     /* name of a variable -> name of its read */
+    est_map        names;     /* of all nodes that the graph had, and of reads */
 } replacer;
 
 static bool is_variable(const est_graph_def_node *node)
@@ -70,6 +71,7 @@ static est_status find_nodes(replacer *r)
     for (int i = 0; i < r->def->n_nodes; i++) {
         est_graph_def_node *node = r->def->nodes[i];
 
+        EST_TRY(est_map_put(&r->names, node->name, node));
         if (is_variable(node)) EST_TRY(est_map_put(&r->variables, node->name, node));
         if (find_counterpart(node) != NULL) EST_TRY(est_map_put(&r->updates, node->name, node));
     }
@@ -119,7 +121,7 @@ static est_status add_read(replacer *r, const est_graph_def_node *variable, cons
 static est_status free_name(const replacer *r, const char *wanted, const char **out)
 {
     *out = wanted;
-    for (int i = 1; *out != NULL && est_graph_def_find(r->def, *out) != NULL; i++) {
+    for (int i = 1; *out != NULL && est_map_get(&r->names, *out) != NULL; i++) {
         *out = est_arena_printf(r->arena, "%s_%d", wanted, i);
     }
     return *out != NULL ? EST_OK : est_no_memory();
@@ -142,6 +144,7 @@ static est_status replace_variable(replacer *r, est_graph_def_node *node)
     node->attrs = attrs;
     EST_TRY(free_name(r, name, &name));
     EST_TRY(add_read(r, node, name, &read));
+    EST_TRY(est_map_put(&r->names, read->name, read));
     return est_map_put(&r->reads, node->name, (void *)(uintptr_t)read->name);
 }
 
@@ -157,46 +160,65 @@ static bool waits(const est_graph_def_node *node)
     return node->inputs.n > 0 && is_control(node->inputs.items[node->inputs.n - 1]);
 }
 
-/* The value of a variable as input i of a node. One that waits reads it when it has waited, so the read waits too. */
+/* Lists the update whose result an input is, for what refers to the variable itself after it. */
+static est_status add_wait(const replacer *r, const char *input, est_def_names *waits_for)
+{
+    const est_graph_def_node *update = source(&r->updates, input);
+    const char               *name;
+
+    if (update == NULL) return EST_OK;
+    name = est_arena_printf(r->arena, "^%s>update", update->name);
+    return name != NULL ? est_def_names_add(r->arena, waits_for, name) : est_no_memory();
+}
+
+/* The value of a variable as input i of a node. One that waits reads it when it has waited, so the read waits too, also
+ * where the input is the result of an update: it is a reference, which gives what the variable has by then. */
 static est_status find_value(replacer *r, const est_graph_def_node *node, int i, const est_graph_def_node *variable,
                              const char **out)
 {
+    const char         *input = *out;
     est_graph_def_node *read;
 
-    *out = est_map_get(&r->reads, variable->name);
-    if (!waits(node)) return EST_OK;
+    if (!waits(node)) {
+        if (source(&r->updates, input) == NULL) *out = est_map_get(&r->reads, variable->name);
+        return EST_OK;
+    }
     *out = est_arena_printf(r->arena, "%s>read_%d", node->name, i);
     if (*out == NULL) return est_no_memory();
     EST_TRY(add_read(r, variable, *out, &read));
+    EST_TRY(add_wait(r, input, &read->inputs));
     for (int k = 0; k < node->inputs.n; k++) {
         if (is_control(node->inputs.items[k])) est_graph_def_add_input(read, node->inputs.items[k]);
     }
     return r->def->status;
 }
 
-static est_status find_input(replacer *r, const est_graph_def_node *node, int i, bool handle, const char **out)
+static est_status find_input(replacer *r, const est_graph_def_node *node, int i, bool handle, est_def_names *waits_for,
+                             const char **out)
 {
     const est_graph_def_node *variable;
 
     *out = node->inputs.items[i];
     if (is_control(*out)) return EST_OK;
-    variable = handle ? variable_of(r, *out) : source(&r->variables, *out);
+    variable = variable_of(r, *out);
     if (variable == NULL) return EST_OK;
     if (!handle) return find_value(r, node, i, variable, out);
+    EST_TRY(add_wait(r, *out, waits_for));
     *out = variable->name;
     return EST_OK;
 }
 
 static est_status connect(replacer *r, est_graph_def_node *node, int n_handles)
 {
-    est_def_names inputs = { 0 };
+    est_def_names inputs = { 0 }, waits_for = { 0 };
 
     for (int i = 0; i < node->inputs.n; i++) {
         const char *input;
 
-        EST_TRY(find_input(r, node, i, i < n_handles, &input));
+        EST_TRY(find_input(r, node, i, i < n_handles, &waits_for, &input));
         EST_TRY(est_def_names_add(r->arena, &inputs, input));
     }
+    for (int i = 0; i < waits_for.n; i++) EST_TRY(est_def_names_add(r->arena, &inputs, waits_for.items[i]));
     node->inputs = inputs;
     return EST_OK;
 }
@@ -290,5 +312,6 @@ est_status est_replace_references(est_graph_def *def)
     est_map_clear(&r.variables);
     est_map_clear(&r.updates);
     est_map_clear(&r.reads);
+    est_map_clear(&r.names);
     return status;
 }

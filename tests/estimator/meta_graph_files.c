@@ -139,48 +139,76 @@ TEST(scopes)
     est_graph_free(graph);
 }
 
+/* A MetaGraphDef that a test makes, node by node. */
+typedef struct file_test {
+    est_arena         *arena;
+    est_meta_graph_def meta;
+} file_test;
+
+static void begin_file(file_test *f)
+{
+    f->arena = est_arena_create();
+    assert_non_null(f->arena);
+    est_meta_graph_def_init(&f->meta, f->arena);
+}
+
+static void end_file(file_test *f, const char *path)
+{
+    est_wire_writer w = { 0 };
+
+    assert_ok(est_meta_graph_def_put(&w, &f->meta));
+    assert_ok(est_file_replace(path, (const char *)w.data, w.size));
+    est_wire_writer_clear(&w);
+    est_arena_free(f->arena);
+}
+
+/* NULL: no such input. */
+static est_graph_def_node *add(file_test *f, const char *name, const char *op, const char *first, const char *second)
+{
+    est_graph_def_node *node = est_graph_def_add_node(&f->meta.graph, name, op);
+
+    if (first != NULL) est_graph_def_add_input(node, first);
+    if (second != NULL) est_graph_def_add_input(node, second);
+    return node;
+}
+
+static void add_variable(file_test *f, const char *name, const char *op)
+{
+    est_shape           two  = EST_SHAPE(2);
+    est_graph_def_node *node = add(f, name, op, NULL, NULL);
+
+    est_graph_def_set_type(node, "dtype", EST_F32);
+    est_graph_def_set_shape(node, "shape", &two);
+}
+
+static void add_ones(file_test *f, const char *name)
+{
+    est_tensor         *ones     = NULL;
+    const float         values[] = { 1, 1 };
+    est_graph_def_node *node     = add(f, name, "Const", NULL, NULL);
+
+    assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(2), values, &ones));
+    est_graph_def_set_type(node, "dtype", EST_F32);
+    est_graph_def_set_tensor(node, "value", ones);
+    est_tensor_free(ones);
+}
+
 /* References of TensorFlow 1: a variable, its Assign, a read of it, an update whose result is read, and a read that
  * waits for the update; beside them an operation that Estoc does not have, and one that needs it. */
 static void write_references(const char *path)
 {
-    est_arena          *arena = est_arena_create();
-    est_wire_writer     w     = { 0 };
-    est_shape           two   = EST_SHAPE(2);
-    est_tensor         *ones  = NULL;
-    est_meta_graph_def  meta;
-    est_graph_def_node *node;
-    const float         values[] = { 1, 1 };
+    file_test f;
 
-    est_meta_graph_def_init(&meta, arena);
-    assert_ok(est_tensor_create_from(EST_F32, two, values, &ones));
-    node = est_graph_def_add_node(&meta.graph, "later", "Identity");
-    est_graph_def_add_input(node, "v");
-    est_graph_def_add_input(node, "^add");
-    node = est_graph_def_add_node(&meta.graph, "v", "VariableV2");
-    est_graph_def_set_type(node, "dtype", EST_F32);
-    est_graph_def_set_shape(node, "shape", &two);
-    node = est_graph_def_add_node(&meta.graph, "one", "Const");
-    est_graph_def_set_type(node, "dtype", EST_F32);
-    est_graph_def_set_tensor(node, "value", ones);
-    node = est_graph_def_add_node(&meta.graph, "v/Assign", "Assign");
-    est_graph_def_add_input(node, "v");
-    est_graph_def_add_input(node, "one");
-    est_graph_def_set_b(node, "use_locking", true);
-    node = est_graph_def_add_node(&meta.graph, "add", "AssignAdd");
-    est_graph_def_add_input(node, "v");
-    est_graph_def_add_input(node, "one");
-    node = est_graph_def_add_node(&meta.graph, "twice", "AddV2");
-    est_graph_def_add_input(node, "add");
-    est_graph_def_add_input(node, "add:0");
-    node = est_graph_def_add_node(&meta.graph, "odd", "Bessel");
-    est_graph_def_add_input(node, "v");
-    node = est_graph_def_add_node(&meta.graph, "odder", "Neg");
-    est_graph_def_add_input(node, "odd");
-    assert_ok(est_meta_graph_def_put(&w, &meta));
-    assert_ok(est_file_replace(path, (const char *)w.data, w.size));
-    est_wire_writer_clear(&w);
-    est_tensor_free(ones);
-    est_arena_free(arena);
+    begin_file(&f);
+    add(&f, "later", "Identity", "v", "^add");
+    add_variable(&f, "v", "VariableV2");
+    add_ones(&f, "one");
+    est_graph_def_set_b(add(&f, "v/Assign", "Assign", "v", "one"), "use_locking", true);
+    add(&f, "add", "AssignAdd", "v", "one");
+    add(&f, "twice", "AddV2", "add", "add:0");
+    add(&f, "odd", "Bessel", "v", NULL);
+    add(&f, "odder", "Neg", "odd", NULL);
+    end_file(&f, path);
 }
 
 static float first_of(est_session *session, est_graph *graph, const char *name)
@@ -211,6 +239,36 @@ TEST(references_become_handles)
     assert_true(first_of(session, graph, "twice") == 6);
     assert_true(first_of(session, graph, "later") == 4);
     assert_true(first_of(session, graph, "v/Read/ReadVariableOp") == 4);
+    est_session_free(session);
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
+/* An update of what an update gives comes after it, and runs it. What gives an update's result on after another one
+ * gives what the variable has by then. */
+TEST(updates_of_updates)
+{
+    file_test       f;
+    est_graph      *graph   = NULL;
+    est_session    *session = NULL;
+    est_meta_graph *meta    = NULL;
+
+    begin_file(&f);
+    add_variable(&f, "v", "VariableV2");
+    add_ones(&f, "one");
+    add(&f, "set", "Assign", "v", "one");
+    add(&f, "more", "AssignAdd", "set", "one");
+    add(&f, "most", "AssignAdd", "more:0", "one");
+    add(&f, "given", "Identity", "set", "^most");
+    add(&f, "known", "IsVariableInitialized", "set", NULL);
+    end_file(&f, at("h.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("h.meta"), NULL, &meta));
+    assert_int_equal(est_meta_graph_missing(meta).n, 0);
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_true(first_of(session, graph, "most") == 3);
+    assert_true(first_of(session, graph, "more") == 2);
+    assert_true(first_of(session, graph, "given") == 3);
     est_session_free(session);
     est_meta_graph_free(meta);
     est_graph_free(graph);
