@@ -6,6 +6,7 @@
 
 #include "base/argument.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/options.h"
 #include "estoc/meta_graph.h"
 #include "estoc/ops.h"
@@ -35,6 +36,7 @@ typedef struct importer {
     est_meta_graph_def meta;
     est_graph_def      flat;
     est_def_edges      edges;
+    est_map            added;   /* name -> id + 1 of a node of the graph */
     const char       **missing; /* [node of flat] */
     est_meta_graph    *out;
 } importer;
@@ -111,6 +113,22 @@ static est_status flatten(importer *m)
 
 /* --- variables ---------------------------------------------------------------------------------------------------- */
 
+/* All nodes by their names: to search the graph for each variable takes too long where there are many. */
+static est_status index_nodes(importer *m)
+{
+    for (int32_t id = 0; id < est_graph_size(m->graph); id++) {
+        EST_TRY(est_map_put(&m->added, est_graph_node(m->graph, id)->name, (void *)(uintptr_t)(id + 1)));
+    }
+    return EST_OK;
+}
+
+static est_node find_added(const importer *m, const char *name)
+{
+    uintptr_t found = (uintptr_t)est_map_get(&m->added, name);
+
+    return found != 0 ? (est_node){ m->graph, (int32_t)(found - 1), 0 } : EST_NO_NODE;
+}
+
 /* The node that initializes a variable: of references, what changes it is beside the read that has its name. */
 static est_status find_initializer(const importer *m, const char *name, est_node *out)
 {
@@ -119,8 +137,8 @@ static est_status find_initializer(const importer *m, const char *name, est_node
     EST_TRY(scoped(m, name, &name));
     update = est_arena_printf(m->arena, "%s>update", name);
     if (update == NULL) return est_no_memory();
-    *out = est_graph_find(m->graph, update);
-    if (out->graph == NULL) *out = est_graph_find(m->graph, name);
+    *out = find_added(m, update);
+    if (out->graph == NULL) *out = find_added(m, name);
     return EST_OK;
 }
 
@@ -133,7 +151,7 @@ static est_status find_handle(const importer *m, const char *tensor, est_node *o
         tensor = est_arena_printf(m->arena, "%.*s", (int)(strrchr(tensor, ':') - tensor), tensor);
         if (tensor == NULL) return est_no_memory();
     }
-    *out = est_graph_find(m->graph, tensor);
+    *out = find_added(m, tensor);
     if (est_variable_dtype(*out) == EST_DTYPE_NONE) *out = EST_NO_NODE;
     return EST_OK;
 }
@@ -237,7 +255,7 @@ static est_status add_saved(const importer *m, int32_t i, est_named_node *saved,
     if (!is(m->flat.nodes[value.node], "RestoreV2")) return EST_OK;
     EST_TRY(text_of(m, value.node, 1, value.output, &key));
     EST_TRY(text_of(m, value.node, 2, value.output, &slice));
-    handle = est_graph_find(m->graph, m->flat.nodes[m->edges.in[i][0].node]->name);
+    handle = find_added(m, m->flat.nodes[m->edges.in[i][0].node]->name);
     if (handle.graph == NULL) return EST_OK; /* the variable is missing */
     if (slice[0] != '\0') {
         return est_fail(EST_UNIMPLEMENTED, "\"%s\" is restored in parts (%s): variables here are whole", key, slice);
@@ -285,21 +303,49 @@ static bool saves(const est_graph_def_node *node)
     return false;
 }
 
-/* Marks what needs an operation that saves. Nodes come in any order. */
-static void mark_saves(const importer *m, bool *marked)
+/* Lists what takes each node: node i is taken by users[first[i]] to users[first[i + 1] - 1]. */
+static est_status list_users(const importer *m, size_t **first, int32_t **users)
 {
-    bool more = true;
+    const est_graph_def *def   = &m->flat;
+    size_t              *start = est_arena_alloc(m->arena, ((size_t)def->n_nodes + 2) * sizeof *start); /* zeroed */
 
-    for (int i = 0; i < m->flat.n_nodes; i++) marked[i] = saves(m->flat.nodes[i]);
-    while (more) {
-        more = false;
-        for (int i = 0; i < m->flat.n_nodes; i++) {
-            for (int k = 0; k < m->flat.nodes[i]->inputs.n && !marked[i]; k++) {
-                marked[i] = marked[m->edges.in[i][k].node];
-                more |= marked[i];
-            }
+    if (start == NULL) return est_no_memory();
+    for (int i = 0; i < def->n_nodes; i++) {
+        for (int k = 0; k < def->nodes[i]->inputs.n; k++) start[m->edges.in[i][k].node + 2]++;
+    }
+    for (int i = 2; i <= def->n_nodes + 1; i++) start[i] += start[i - 1];
+    *users = est_arena_alloc(m->arena, (start[def->n_nodes + 1] + 1) * sizeof **users);
+    if (*users == NULL) return est_no_memory();
+    for (int32_t i = 0; i < def->n_nodes; i++) {
+        for (int k = 0; k < def->nodes[i]->inputs.n; k++) (*users)[start[m->edges.in[i][k].node + 1]++] = i;
+    }
+    *first = start;
+    return EST_OK;
+}
+
+/* Marks what needs an operation that saves. */
+static est_status mark_saves(const importer *m, bool *marked)
+{
+    int32_t *users, *stack = est_arena_alloc(m->arena, ((size_t)m->flat.n_nodes + 1) * sizeof *stack);
+    size_t  *first;
+    int      depth = 0;
+
+    if (stack == NULL) return est_no_memory();
+    EST_TRY(list_users(m, &first, &users));
+    for (int32_t i = 0; i < m->flat.n_nodes; i++) {
+        marked[i] = saves(m->flat.nodes[i]);
+        if (marked[i]) stack[depth++] = i;
+    }
+    while (depth > 0) {
+        int32_t at = stack[--depth];
+
+        for (size_t k = first[at]; k < first[at + 1]; k++) {
+            if (marked[users[k]]) continue;
+            marked[users[k]] = true;
+            stack[depth++]   = users[k];
         }
     }
+    return EST_OK;
 }
 
 static est_status list_missing(const importer *m)
@@ -310,7 +356,7 @@ static est_status list_missing(const importer *m)
     int                    n       = 0;
 
     if (missing == NULL || marked == NULL) return est_no_memory();
-    mark_saves(m, marked);
+    EST_TRY(mark_saves(m, marked));
     for (int i = 0; i < m->flat.n_nodes; i++) {
         const est_graph_def_node *node = m->flat.nodes[i];
 
@@ -416,6 +462,7 @@ static est_status import_file(importer *m, const char *path)
     m->missing = est_arena_alloc(m->arena, ((size_t)m->flat.n_nodes + 1) * sizeof *m->missing);
     if (m->missing == NULL) return est_no_memory();
     EST_TRY(est_graph_import_part(&m->flat, est_op_find_public, m->graph, m->missing));
+    EST_TRY(index_nodes(m));
     EST_TRY(add_variables(m));
     EST_TRY(list_saved(m));
     EST_TRY(list_missing(m));
@@ -431,6 +478,7 @@ static est_status create(est_graph *graph, const char *path, const char *scope, 
     if (made != NULL) made->arena = m.arena = est_arena_create();
     status = m.arena != NULL ? import_file(&m, path) : est_no_memory();
     est_def_edges_clear(&m.edges);
+    est_map_clear(&m.added);
     if (status == EST_OK)
         *out = made;
     else

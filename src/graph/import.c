@@ -22,6 +22,7 @@ typedef struct import {
     est_node            *built;   /* [node]; its graph is NULL until it is built */
     est_node            *in;      /* scratch: the inputs of one node */
     const char         **missing; /* [node]: why it was left out; NULL: none may be */
+    int32_t             *cause;   /* [node]: the first one that it needs and that was left out, or itself */
 } import;
 
 static est_status node_fail(const est_graph_def_node *node, est_status status)
@@ -257,7 +258,9 @@ static est_status build_after_inputs(const import *m, int32_t i)
     for (int k = 0; k < node->inputs.n; k++) {
         int32_t from = m->edges.in[i][k].node;
 
-        if (is_missing(m, from)) return est_fail(EST_UNIMPLEMENTED, "it needs %s", m->missing[from]);
+        if (!is_missing(m, from)) continue;
+        m->cause[i] = m->cause[from];
+        return est_fail(EST_UNIMPLEMENTED, "it needs %s", m->missing[m->cause[from]]);
     }
     return build_node(m, i);
 }
@@ -300,7 +303,10 @@ static est_status build_with_inputs(import *m, int32_t root)
 /* Builds in the order of the message where inputs allow it: it is also the order of operations on a variable. */
 static est_status build_all(import *m)
 {
-    for (int32_t i = 0; i < m->def->n_nodes; i++) m->seen[i] = -1;
+    for (int32_t i = 0; i < m->def->n_nodes; i++) {
+        m->seen[i]  = -1;
+        m->cause[i] = i;
+    }
     for (int32_t i = 0; i < m->def->n_nodes; i++) {
         if (m->built[i].graph == NULL && !is_missing(m, i)) EST_TRY(build_with_inputs(m, i));
     }
@@ -318,9 +324,11 @@ static est_status allocate(import *m)
     }
     m->seen  = est_alloc(sizeof *m->seen * n);
     m->stack = est_alloc(sizeof *m->stack * n);
+    m->cause = est_alloc(sizeof *m->cause * n);
     m->built = est_zalloc(sizeof *m->built * n);
     m->in    = est_alloc(sizeof *m->in * n_in);
-    return m->seen != NULL && m->stack != NULL && m->built != NULL && m->in != NULL ? EST_OK : est_no_memory();
+    if (m->seen == NULL || m->stack == NULL || m->cause == NULL) return est_no_memory();
+    return m->built != NULL && m->in != NULL ? EST_OK : est_no_memory();
 }
 
 static est_status run_import(import *m)
@@ -347,6 +355,7 @@ import m          = {.def = def, .lookup = lookup, .graph = graph, .missing = mi
     est_def_edges_clear(&m.edges);
     est_free(m.seen);
     est_free(m.stack);
+    est_free(m.cause);
     est_free(m.built);
     est_free(m.in);
     return status;

@@ -208,6 +208,7 @@ static void write_references(const char *path)
     add(&f, "twice", "AddV2", "add", "add:0");
     add(&f, "odd", "Bessel", "v", NULL);
     add(&f, "odder", "Neg", "odd", NULL);
+    add(&f, "oddest", "Neg", "odder", NULL);
     end_file(&f, path);
 }
 
@@ -284,12 +285,15 @@ TEST(what_is_left_out)
     assert_ok(est_graph_create(1, &graph));
     assert_ok(est_meta_graph_import(graph, at("e.meta"), NULL, &meta));
     missing = est_meta_graph_missing(meta);
-    assert_int_equal(missing.n, 2);
+    assert_int_equal(missing.n, 3);
     assert_string_equal(missing.data[0].name, "odd");
     assert_string_equal(missing.data[0].op, "Bessel");
     assert_false(missing.data[0].saves);
     assert_string_equal(missing.data[1].name, "odder");
     assert_non_null(strstr(missing.data[1].error, "op 'Bessel' is not supported"));
+    assert_string_equal(missing.data[2].name, "oddest");
+    assert_non_null(strstr(missing.data[2].error, "it needs node 'odd' (Bessel)"));
+    assert_null(strstr(missing.data[2].error, "'odder'"));
     assert_null(est_graph_find(graph, "odder").graph);
     assert_ok(est_graph_status(graph));
     est_meta_graph_free(meta);
