@@ -181,3 +181,43 @@ def test_captured_tensors_are_refused():
 
     with pytest.raises(NotImplementedError, match="as an argument"):
         slope()
+
+
+class _Scaled:
+    scale = 2.0
+
+
+def test_gradients_are_of_what_was_bound_when_a_function_was_traced():
+    """Values of TensorFlow 2.15: a later binding changes neither the trace nor its gradients."""
+    scale, scales, scaled, v = tf.constant(2.0), [2.0], _Scaled(), tf.Variable(3.0)
+
+    for factor in (lambda: scale, lambda: scales[0], lambda: scaled.scale):
+        scale, scales[0], scaled.scale = tf.constant(2.0), 2.0, 2.0
+
+        @tf.function
+        def f(x):
+            return x * factor() * v  # noqa: B023 - called in this pass of the loop
+
+        with tf.GradientTape(persistent=True) as tape:
+            y = tf.square(f(v))
+            scale, scales[0], scaled.scale = tf.constant(10.0), 10.0, 10.0
+        assert (float(y), float(tape.gradient(y, v))) == (324.0, 432.0)
+        assert float(tape.jacobian(y, v)) == 432.0 and float(f(v)) == 18.0
+        v.assign(4.0)
+        assert float(tape.gradient(y, v)) == 432.0  # of the value of that time
+        v.assign(3.0)
+
+
+def test_gradients_of_a_function_within_its_block_are_of_its_trace():
+    scale, x = 2.0, tf.constant([1.0, 3.0])
+
+    @tf.function
+    def f(x, power):
+        return {"y": scale * x ** power, "n": tf.size(x)}
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x, 2)["y"]
+        scale = 10.0
+        found = tape.gradient(y, x)
+    np.testing.assert_array_equal(found, [4.0, 12.0])

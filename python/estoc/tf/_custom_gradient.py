@@ -137,6 +137,8 @@ def _argument(leaf: Any, graph: Graph) -> Any:
 class OwnGradient:
     """A call that a tape has noted down, whose derivatives the program gives."""
 
+    must = True  # they are nowhere else
+
     def __init__(self, derivatives: _Derivatives, sources: list):
         self._derivatives, self._sources = derivatives, sources
 

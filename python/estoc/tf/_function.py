@@ -208,15 +208,18 @@ class ConcreteFunction:
 
     def run_for(self, tapes: list, leaves: list, function: Callable, positional: tuple, named: dict,
                 given: list | None = None) -> Any:
-        """run, which tapes note down as a call of a function; `given` are the leaves as the program had them."""
+        """run, which tapes note down as a call of a function; `given` are the leaves as the program had them. The function
+        of a program may close over what is bound to something else by the time that gradients are asked for."""
         from ._tape import TracedCall
         self._prepare()
         values, time, own = self.values(leaves), writes[0], None
         if tapes and self._repeats_otherwise:
             with self.world.alone():  # no other run draws in between
-                own = TracedCall(self, given or leaves, values)
+                own = TracedCall(self, given or leaves, values, True)
                 result = self._run(values)
         else:
+            if tapes and self._function._is_users and not (self.world.is_remote or self.world.is_shared):
+                own = TracedCall(self, given or leaves, values, False)
             result = self._run(values)
         for tape in tapes:
             tape.record(function, positional, named, False, result, own, time)
@@ -449,7 +452,7 @@ class Function:
             return ("o", id(leaf))
 
         strategy = tuple(id(s) for s in _strategies())
-        plain = (_structure.key_of((arguments, named), leaf_key), strategy, len(tapes()) > 0 and None)
+        plain = (_structure.key_of((arguments, named), leaf_key), strategy)
         leaves = _structure.flatten((arguments, named))
         if self.input_signature is not None:
             shapes = [spec.shape for spec in _structure.flatten(self.input_signature)]

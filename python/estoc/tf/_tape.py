@@ -5,7 +5,7 @@ In a function that is traced a tape notes nothing down, since the graph has it a
 `gradient` goes back through them. Calls whose results follow from arguments and variables alone become one step, which
 computes them once more together with the derivatives, and is kept for the next time. A call that draws numbers, that
 reads what it has written itself, or that takes elements of an iterator goes back through the very trace that ran, in a
-run that draws the same. Where variables were written since, both see the values of that time, which the tape has kept.
+run that draws the same. So does a call of a tf.function, unless derivatives of its derivatives may be asked for. Where variables were written since, both see the values of that time, which the tape has kept.
 """
 from __future__ import annotations
 
@@ -206,9 +206,7 @@ class GradientTape:
         targets = [unwrap(target) for target in targets]
         for target in targets:
             if isinstance(target, Node) and not target.dtype.is_floating:
-                _logger.warning("The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
-                                "GradientTape.gradient, got tf.%s", target.dtype.name)
-                return [None] * len(sources)
+                return [_without_gradient(target.dtype)] * len(sources)
         ends = [(target, None if given is None or given[i] is None else _towards(target, given[i]))
                 for i, target in enumerate(targets) if isinstance(target, Node)]
         if not ends:
@@ -226,18 +224,23 @@ class GradientTape:
     def _at_once(self, targets: list, sources: list, given: list | None) -> list:
         made = {id(leaf) for record in self._records for _, leaf in record.tensors()}
         asked = [source for source in sources if self._is_watched(source) or id(source) in made]
-        parts = self._parts()
+        parts = self._parts(alone=not self._others())
         if len(parts) == 1 and parts[0].own is None:
             found = iter(self._of_records(parts[0], targets, asked, given))
             return [next(found) if any(source is item for item in asked) else None for source in sources]
         return self._backwards(parts, made, targets, sources, asked, given)
 
-    def _parts(self) -> list["_Part"]:
-        """The records, those together that one step computes."""
+    def _others(self) -> list["GradientTape"]:
+        """Tapes that note down what is computed now, and may be asked for it."""
+        return [tape for tape in tapes() if tape is not self or self._again]
+
+    def _parts(self, alone: bool) -> list["_Part"]:
+        """The records, those together that one step computes; where no other tape follows, calls of functions of the
+        program go back by themselves."""
         parts: list[_Part] = []
         for record in self._records:
-            if record.own is not None:
-                parts.append(_Part(record))
+            if record.own is not None and (alone or record.own.must):
+                parts.append(_Part(record, record.own))
             elif parts and parts[-1].own is None and not self._writes_between(parts[-1], record):
                 parts[-1].records.append(record)
             else:
@@ -319,7 +322,7 @@ class GradientTape:
             step = _steps[key] = _Step(part.records, targets, wanted, places, made, given)
             if len(_steps) > _STEPS_MAX:
                 _steps.pop(next(iter(_steps)))
-        others = [tape for tape in tapes() if tape is not self or self._again]
+        others = self._others()
         with self._as_of(part) as changed:
             if changed and others:
                 raise NotImplementedError(_NO_SECOND.format("variables that were written in between"))
@@ -431,9 +434,9 @@ _NO_SECOND = ("derivatives of derivatives through calls of {}, outside of a tf.f
 class _Part:
     """Calls that one step computes, or one with derivatives of its own."""
 
-    def __init__(self, first: Record | None):
+    def __init__(self, first: Record | None, own: Any = None):
         self.records = [] if first is None else [first]
-        self.own = None if first is None else first.own
+        self.own = own
         self.time = writes[0] if first is None else first.time
 
 
@@ -461,19 +464,29 @@ class _Flow:
             self._found[id(leaf)] = (leaf, gradient if before is None else eager(ops.add)(before, dense(gradient)))
 
 
-class TracedCall:
-    """A run of a trace that draws numbers, reads what it has written, or takes elements of an iterator. Its derivatives
-    are of the same operations, in a run that draws the same numbers."""
+def _without_gradient(dtype: Any) -> None:
+    _logger.warning("The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
+                    "GradientTape.gradient, got tf.%s", dtype.name)
 
-    def __init__(self, concrete: ConcreteFunction, leaves: list, values: list):
+
+class TracedCall:
+    """A run of a trace that draws numbers, reads what it has written, or takes elements of an iterator, or of a function
+    of the program. Its derivatives are of the same operations, in a run that draws the same numbers."""
+
+    def __init__(self, concrete: ConcreteFunction, leaves: list, values: list, must: bool):
         self._concrete, self._leaves, self._values = concrete, leaves, [value.copy() for value in values]
+        self.must = must  # the function that is called once more would do something else
         self._run = lib.est_session_run_count(concrete.world.session())
 
     def back(self, given: list, results: list, asked: list) -> list:
         """(leaf, gradient) for arguments, and for the variables that are asked for."""
-        if tapes():
+        if self.must and tapes():
             raise NotImplementedError(_NO_SECOND.format("dropout and other random numbers"))
         concrete, world = self._concrete, self._concrete.world
+        given = [weight if weight is None or leaf.dtype.is_floating else _without_gradient(leaf.dtype)
+                 for weight, leaf in zip(given, results)]
+        if all(weight is None for weight in given):
+            return []
         places = [i for i, place in enumerate(concrete.places) if isinstance(self._leaves[place], Tensor) and
                   concrete.feeds[i].dtype.is_floating]
         variables = [source for source in asked if isinstance(source, Variable) and source.graph is world.graph]
