@@ -27,6 +27,19 @@ static est_status add_collection(est_meta_graph_def *meta, const est_meta_collec
     return EST_OK;
 }
 
+/* The read of a variable that the saver saves: variables of collections have it. */
+static est_status need_read(est_node_builder *b, const est_saved_node *v)
+{
+    est_graph_def_node *read;
+
+    if (est_map_get(&b->names, v->read) != NULL) return EST_OK;
+    read = est_graph_def_add_node(b->def, v->read, "ReadVariableOp");
+    est_graph_def_add_input(read, v->node);
+    est_graph_def_set_type(read, "dtype", v->dtype);
+    EST_TRY(b->def->status);
+    return est_map_put(&b->names, v->read, b);
+}
+
 static est_status add_saver(est_meta_graph_def *meta, const est_meta_graph_write_options *o)
 {
     est_node_builder nodes = { .arena = meta->arena, .def = &meta->graph };
@@ -44,6 +57,7 @@ static est_status add_saver(est_meta_graph_def *meta, const est_meta_graph_write
         if (saved[i].read == NULL) return est_no_memory();
     }
     status = est_node_builder_init(&nodes);
+    for (int i = 0; i < o->saved.n && status == EST_OK; i++) status = need_read(&nodes, &saved[i]);
     if (status == EST_OK) status = est_add_saver(&nodes, meta, saved, o->saved.n, o->keep_max);
     est_map_clear(&nodes.names);
     return status;

@@ -300,6 +300,31 @@ TEST(what_is_left_out)
     est_graph_free(graph);
 }
 
+/* A saver reads a variable that no collection has. */
+TEST(saved_without_collections)
+{
+    file_test       f;
+    est_graph      *graph = NULL;
+    est_meta_graph *meta  = NULL;
+    est_node        w;
+
+    begin_file(&f);
+    add_variable(&f, "w", "VarHandleOp");
+    end_file(&f, at("i.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("i.meta"), NULL, &meta));
+    est_meta_graph_free(meta);
+    w = est_graph_find(graph, "w");
+    assert_ok(est_meta_graph_write(graph, EST_META_GRAPH_WRITE(.saved = EST_NAMED_NODES({ "key", w })), at("j.meta")));
+    est_graph_free(graph);
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("j.meta"), NULL, &meta));
+    assert_int_equal(est_meta_graph_saved(meta).n, 1);
+    assert_string_equal(est_meta_graph_saved(meta).data[0].name, "key");
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
 static void fails(est_status got, est_status expected, const char *text)
 {
     assert_int_equal(got, expected);
