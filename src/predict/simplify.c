@@ -21,6 +21,8 @@ typedef struct simplifier {
     est_def_edge  *path; /* [node]: what a handle of a variable holds; its node is -1: not known */
 } simplifier;
 
+#define HANDLE ">handle" /* the end of the name of a handle that TensorFlow 1 did not have */
+
 enum { UNVISITED = 0, ON_PATH, NO_EFFECT, HAS_EFFECT };
 
 static bool is(const est_graph_def_node *node, const char *op)
@@ -47,7 +49,7 @@ static est_status set_attrs(const simplifier *m, est_graph_def_node *node, const
 static est_status replace_variable(const simplifier *m, est_graph_def_node *node)
 {
     static const char *const kept[] = { "container", "dtype", "shape", "shared_name" };
-    const char              *name   = est_arena_printf(m->arena, "%s>handle", node->name);
+    const char              *name   = est_arena_printf(m->arena, "%s" HANDLE, node->name);
     est_graph_def_node      *handle;
 
     if (name == NULL) return est_no_memory();
@@ -65,7 +67,8 @@ static est_status name_handle(const simplifier *m, est_graph_def_node *node)
 {
     const est_def_value *shared = est_def_attrs_find(&node->attrs, "shared_name");
     const char          *name = node->name, *mark = strrchr(name, '>');
-    size_t               size  = mark != NULL ? (size_t)(mark - name) : strlen(name);
+    bool                 made  = mark != NULL && strcmp(mark, HANDLE) == 0; /* by replace_variable */
+    size_t               size  = made ? (size_t)(mark - name) : strlen(name);
     est_def_attrs        attrs = { 0 };
 
     if (shared != NULL && shared->kind == EST_DEF_S && shared->s.size > 0) return EST_OK;
@@ -148,12 +151,13 @@ static est_status replace_nodes(simplifier *m, const est_def_names *fed)
 
 /* --- effects ------------------------------------------------------------------------------------------------------ */
 
-/* Whether a node changes something or may fail on purpose. */
+/* Whether a node changes something or may fail on purpose. A whole graph may be written again, for programs that know
+ * only from its edges that an update comes after a read. */
 static bool has_own_effect(const simplifier *m, const est_graph_def_node *node)
 {
     const est_op *op = m->lookup(node->op);
 
-    if (op == NULL) return true;
+    if (op == NULL || (m->whole && is(node, "ReadVariableOp"))) return true;
     return op->writes != 0 || (op->stateful && strstr(op->signature, "-> ()") != NULL);
 }
 

@@ -8,7 +8,9 @@
 #include "estoc/log.h"
 #include "estoc/meta_graph.h"
 #include "format/meta_graph_def.h"
+#include "graph/graph.h"
 #include "support/dir_test.h"
+#include "support/fault_loop.h"
 #include "support/nn_test.h"
 
 static char root[64];
@@ -275,6 +277,63 @@ TEST(updates_of_updates)
     est_graph_free(graph);
 }
 
+/* An update that waits for a read comes after it, whichever of them the message has first. It goes on to wait for it:
+ * where the graph is written again, nothing else would say so. */
+TEST(reads_before_updates)
+{
+    file_test       f;
+    est_graph      *graph   = NULL;
+    est_session    *session = NULL;
+    est_meta_graph *meta    = NULL;
+
+    begin_file(&f);
+    add_variable(&f, "v", "VariableV2");
+    add_ones(&f, "one");
+    add(&f, "set", "Assign", "v", "one");
+    est_graph_def_add_input(add(&f, "more", "AssignAdd", "v", "one"), "^old");
+    add(&f, "old", "Identity", "v", NULL);
+    add(&f, "both", "AddV2", "more", "old");
+    end_file(&f, at("k.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("k.meta"), NULL, &meta));
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_true(first_of(session, graph, "set") == 1);
+    assert_true(first_of(session, graph, "both") == 3);
+    assert_int_equal(est_graph_node(graph, est_graph_find(graph, "more>update").id)->n_control, 1);
+    est_session_free(session);
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
+/* What a variable is called in a session is its whole name, also where that has a '>'. */
+TEST(names_with_marks)
+{
+    file_test       f;
+    est_graph      *graph   = NULL;
+    est_session    *session = NULL;
+    est_meta_graph *meta    = NULL;
+
+    begin_file(&f);
+    add_ones(&f, "one");
+    add_variable(&f, "v>a", "VariableV2");
+    add_variable(&f, "v>b", "VariableV2");
+    add(&f, "a", "Assign", "v>a", "one");
+    add(&f, "b", "Assign", "v>b", "one");
+    add(&f, "more", "AssignAdd", "v>a", "one");
+    add(&f, "other", "Identity", "v>b", NULL);
+    end_file(&f, at("l.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("l.meta"), NULL, &meta));
+    assert_ok(est_session_create(graph, NULL, &session));
+    assert_true(first_of(session, graph, "a") == 1);
+    assert_true(first_of(session, graph, "b") == 1);
+    assert_true(first_of(session, graph, "more") == 2);
+    assert_true(first_of(session, graph, "other") == 1);
+    est_session_free(session);
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
 TEST(what_is_left_out)
 {
     est_graph             *graph = NULL;
@@ -364,6 +423,29 @@ TEST(refused_to_read)
     fails_to_import("none.meta", EST_NOT_FOUND, "none.meta");
     assert_ok(est_file_replace(at("bad.meta"), "\x12\x7f", 2));
     fails_to_import("bad.meta", EST_DATA_LOSS, "bad.meta");
+}
+
+/* Reads and writes both: what is left out, references, and a saver. */
+TEST(every_failed_allocation_is_an_error)
+{
+    static const char *const files[] = { "m.meta", "n.meta" };
+
+    write_program(at(files[0]));
+    write_references(at(files[1]));
+    for (int i = 0; i < 2; i++) {
+        FAULT_LOOP(f, FAULT_ALLOCATIONS, .more_than = 20) {
+            est_graph      *graph = NULL;
+            est_meta_graph *meta  = NULL;
+            est_status      status;
+
+            assert_ok(est_graph_create(1, &graph));
+            fault_arm(&f);
+            status = est_meta_graph_import(graph, at(files[i]), EST_META_GRAPH(.scope = "in"), &meta);
+            fault_check(&f, status);
+            est_meta_graph_free(meta);
+            est_graph_free(graph);
+        }
+    }
 }
 
 int main(void)
