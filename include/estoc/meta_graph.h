@@ -51,7 +51,7 @@ typedef struct est_meta_graph est_meta_graph;
 
 typedef struct est_meta_graph_options {
     size_t      struct_size; /* filled by EST_META_GRAPH */
-    const char *scope;       /* all names begin with it and "/"; NULL: they are those of the file */
+    const char *scope;       /* all names begin with it and "/"; NULL or empty: they are those of the file */
 } est_meta_graph_options;
 
 #define EST_META_GRAPH(...)                                                                                            \

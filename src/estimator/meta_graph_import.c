@@ -472,9 +472,10 @@ static est_status import_file(importer *m, const char *path)
 static est_status create(est_graph *graph, const char *path, const char *scope, est_meta_graph **out)
 {
     est_meta_graph *made = est_zalloc(sizeof *made);
-    importer        m    = { .graph = graph, .scope = scope, .out = made };
+    importer        m    = { .graph = graph, .out = made };
     est_status      status;
 
+    if (scope != NULL && scope[0] != '\0') m.scope = scope;
     if (made != NULL) made->arena = m.arena = est_arena_create();
     status = m.arena != NULL ? import_file(&m, path) : est_no_memory();
     est_def_edges_clear(&m.edges);

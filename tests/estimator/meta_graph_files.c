@@ -195,6 +195,21 @@ static void add_ones(file_test *f, const char *name)
     est_tensor_free(ones);
 }
 
+/* An empty scope is none: no name begins with "/". */
+TEST(empty_scope)
+{
+    est_graph      *graph = NULL;
+    est_meta_graph *meta  = NULL;
+
+    write_program(at("o.meta"));
+    assert_ok(est_graph_create(1, &graph));
+    assert_ok(est_meta_graph_import(graph, at("o.meta"), EST_META_GRAPH(.scope = ""), &meta));
+    assert_non_null(est_graph_find(graph, "product").graph);
+    assert_string_equal(est_meta_graph_collections(meta).data[0].nodes.data[0], "product:0");
+    est_meta_graph_free(meta);
+    est_graph_free(graph);
+}
+
 /* References of TensorFlow 1: a variable, its Assign, a read of it, an update whose result is read, and a read that
  * waits for the update; beside them an operation that Estoc does not have, and one that needs it. */
 static void write_references(const char *path)
