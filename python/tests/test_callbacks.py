@@ -555,3 +555,34 @@ def test_a_csv_file_with_another_separator_and_appended(tmp_path):
     model.fit(x, x, validation_data=(x, x), verbose=0, callbacks=[logger(path, "\t")])
     with open(path, encoding="utf-8") as file:
         assert file.read() == "epoch\tloss\tval_loss\n0\t1.0\t1.0\n"
+
+
+def test_logs_are_in_the_order_of_metrics(capsys):
+    """Of metrics that are names and objects, as TensorFlow gives them."""
+    want, seen = ["loss", "z", "mse", "a"], []
+
+    class Seen(tf.keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(list(logs))
+
+        def on_epoch_end(self, epoch, logs=None):
+            seen.append(list(logs))
+
+        def on_train_end(self, logs=None):
+            seen.append(list(logs))
+
+        def on_test_batch_end(self, batch, logs=None):
+            seen.append(list(logs))
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[tf.keras.metrics.MeanAbsoluteError(name="z"), "mse",
+                                         tf.keras.metrics.MeanSquaredError(name="a")])
+    x, y = np.ones((4, 2), "f"), np.ones((4, 1), "f")
+    both = want + ["val_" + name for name in want]
+    history = model.fit(x, y, verbose=2, callbacks=[Seen()], validation_data=(x, y))
+    assert seen == [want, want, both, both] and list(history.history) == both
+    model.evaluate(x, y, verbose=2, callbacks=[Seen()])
+    assert seen[4:] == [want]
+    shown = capsys.readouterr().out
+    places = [shown.index(f" {name}: ") for name in both]
+    assert places == sorted(places)

@@ -31,6 +31,10 @@ def _in_order(names: list, first: list[str]) -> list:
     return sorted(names, key=lambda name: places.get(text(name), len(first)))
 
 
+def _measured(model: Any) -> list[str]:
+    return [prefix + name for prefix in ("", "val_") for name in model.metrics_names]
+
+
 class _Fit:
     """A fit under way, for callbacks: what they may change of the model is taken over after each of them."""
 
@@ -41,6 +45,10 @@ class _Fit:
     def note(self, logs: dict) -> None:
         """Before a callback is given what was measured."""
         self.model._note_logs(logs)
+
+    def measured(self) -> list[str]:
+        """The names of logs, in the order of Keras."""
+        return _measured(self.model)
 
     def heard(self) -> Any:
         """Around the method of a callback."""
@@ -192,7 +200,7 @@ class Training:
                 members["validation_callbacks"] = keep.span("est_hooks", "est_hook *", [
                     one._hook(_Validation(self), keep, True) for one in testers])
         progress = [] if verbose == 0 else [_callbacks._Progress(
-            verbose, steps_per_epoch or rows.steps(batch_size, validation_split)).hook(keep)]
+            verbose, steps_per_epoch or rows.steps(batch_size, validation_split), fit.measured).hook(keep)]
         follow, keep_averages = network.follow_up() or (None, None)
         first = [] if follow is None else [_callbacks._FollowUp(follow)._hook(_callbacks._Unsynced(), keep)]
         params = call_params(epochs, _steps_of(x, rows, batch_size, steps_per_epoch, validation_split), verbose)
@@ -214,7 +222,7 @@ class Training:
             pointer = owned(out[0], "est_history_free")
             n = lib.est_history_epochs(pointer)
             history.epoch = [int(lib.est_history_epoch(pointer, i)) for i in range(n)]
-            measured = [prefix + name for prefix in ("", "val_") for name in self.metrics_names]
+            measured = _measured(self)
             names = [lib.est_history_name(pointer, k) for k in range(lib.est_history_count(pointer))]
             for name in _in_order(names, measured):
                 freq = validation_freq if text(name).startswith("val_") else 1
@@ -292,7 +300,8 @@ class Training:
         rows = rows_of(self, x, y, sample_weight)
         network = self._ready(rows)
         out = ffi.new("est_metrics **")
-        progress = None if verbose == 0 else _callbacks._Progress(verbose, steps or rows.steps(batch_size))
+        progress = None if verbose == 0 else _callbacks._Progress(verbose, steps or rows.steps(batch_size),
+                                                                           lambda: _measured(self))
         more = [] if progress is None else [progress.hook(keep, test=True)]
         params = call_params(1, _steps_of(x, rows, batch_size, steps), verbose)
         check_signals(lib.est_network_evaluate(network._c, keep.options(

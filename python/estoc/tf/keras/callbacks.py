@@ -128,6 +128,8 @@ class _Unsynced:
 
     def note(self, logs: dict) -> None: ...
 
+    def measured(self) -> list: return []
+
     def before(self, loop: _Any) -> None: ...
 
     def after(self, loop: _Any) -> None: ...
@@ -161,6 +163,14 @@ def _around(callbacks: list, begins: list, ends: list) -> tuple[_Callable, _Call
     return begin, end
 
 
+def _logs_of(loop: _Any, measured: list) -> dict:
+    """What a loop of C has measured: names that are in the list in its order, and then others."""
+    names = [_text(_lib.est_loop_log_name(loop._c, i)) for i in range(_lib.est_loop_logs(loop._c))]
+    places = {name: i for i, name in enumerate(measured)}
+    names.sort(key=lambda name: places.get(name, len(places)))
+    return {name: float(_lib.est_loop_log(loop._c, name.encode())) for name in names}
+
+
 class _Events:
     """A callback in the loop of C."""
 
@@ -168,10 +178,8 @@ class _Events:
         self.callback, self.fit, self.test = callback, fit, test
         self.begun, self.ended = 0, 0  # batches; a callback may hear of only one of the two
 
-    @staticmethod
-    def _logs(loop: _Any) -> dict:
-        names = [_text(_lib.est_loop_log_name(loop._c, i)) for i in range(_lib.est_loop_logs(loop._c))]
-        return {name: float(_lib.est_loop_log(loop._c, name.encode())) for name in names}
+    def _logs(self, loop: _Any) -> dict:
+        return _logs_of(loop, self.fit.measured())
 
     def _call(self, loop: _Any, method: str, *arguments: _Any) -> None:
         self.fit.before(loop)
@@ -218,7 +226,8 @@ class _Progress:
 
     WIDTH, EVERY_NS = 30, 100_000_000
 
-    def __init__(self, verbose: _Any, steps: int | None):
+    def __init__(self, verbose: _Any, steps: int | None, measured: _Callable[[], list] = list):
+        self.measured = measured  # the names of what a loop of C measures
         self.bar = verbose != 2
         self.steps = steps  # None until an epoch has ended
         self.stream = _sys.stdout
@@ -282,10 +291,10 @@ class _Progress:
         return begin, draw if self.draws else end
 
     def after_run(self, loop: _Any) -> None:
-        self._write(self._line(loop.runs - self.first, _Events._logs(loop), False), False)
+        self._write(self._line(loop.runs - self.first, _logs_of(loop, self.measured()), False), False)
 
     def epoch_end(self, loop: _Any) -> None:
-        self.finish(loop.runs - self.first, _Events._logs(loop))
+        self.finish(loop.runs - self.first, _logs_of(loop, self.measured()))
 
     def begin(self, loop: _Any) -> None: ...
 
