@@ -96,7 +96,7 @@ def test_exceptions_come_out_whole(call):
     (lambda: tf.keras.Input(), "shape"), (lambda: tf.keras.layers.Dense(0), "units"),
     (lambda: tf.keras.optimizers.get("adamm"), "Unknown optimizer"), (lambda: tf.keras.losses.get("msee"), "mse"),
     (lambda: tf.keras.Model(tf.keras.Input((2,)), tf.keras.layers.Dense(1)(tf.keras.Input((2,)))), "disconnected"),
-    (lambda: tf.keras.optimizers.SGD(clipnorm=1.0, clipvalue=1.0), "At most one"),
+    (lambda: tf.keras.optimizers.SGD(clipnorm=1.0, global_clipnorm=1.0), "At most one"),
     (lambda: tf.keras.optimizers.Adam().apply_gradients([(None, tf.Variable(1.0))]), "No gradients"),
     (lambda: tf.Variable(tf.function), "initial|object|tensor|argument"),
     (lambda: tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:0"]), "cpu"),
@@ -1012,7 +1012,8 @@ def test_clear_session_frees_what_nobody_uses():
 
 @pytest.mark.parametrize("options, want", [
     ({}, [-8.0, -10.0]), ({"clipnorm": 1.0}, [0.4, 1.2]), ({"clipvalue": 1.5}, [-0.5, 0.5]),
-    ({"global_clipnorm": 1.0}, [0.4, 1.2])])
+    ({"global_clipnorm": 1.0}, [0.4, 1.2]), ({"clipnorm": 1.0, "clipvalue": 0.5}, [0.4, 1.2]),
+    ({"clipvalue": 0.3, "global_clipnorm": 0.5}, [0.7, 1.6])])
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_gradients_are_clipped_after_those_of_all_replicas_are_one(options, want, by_hand):
     """The values are those of TensorFlow."""

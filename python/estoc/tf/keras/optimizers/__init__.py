@@ -110,8 +110,9 @@ class Optimizer(_Recorded):
             _logging.getLogger("tensorflow").warning("%s: `lr` is not used; the name is `learning_rate`", name)
         if named:
             raise TypeError(f"{name} takes no argument {next(iter(named))!r}")
-        if sum(value is not None for value in (clipnorm, clipvalue, global_clipnorm)) > 1:
-            raise ValueError("At most one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set.")
+        if clipnorm is not None and global_clipnorm is not None:
+            raise ValueError("At most one of `clipnorm` and `global_clipnorm` can be set. Received: "
+                             f"clipnorm={clipnorm}, global_clipnorm={global_clipnorm}.")
         self._make = make
         self._rate = learning_rate
         self.name = name
@@ -470,8 +471,9 @@ class Optimizer(_Recorded):
         """With what is not of the rule: decay, clipping, and what a gradient of rows means."""
         if not self._legacy and self._updates_all_rows():
             made = _lib.est_with_dense_gradients(made)
-        return _lib.est_with_clipping(self._decayed(made, keep), self.clipvalue or 0.0, self.clipnorm or 0.0,
-                                      self.global_clipnorm or 0.0)
+        by_norm = self.clipnorm or self.global_clipnorm
+        value = 0.0 if by_norm else self.clipvalue or 0.0  # Keras asks for a norm first, and then for nothing else
+        return _lib.est_with_clipping(self._decayed(made, keep), value, self.clipnorm or 0.0, self.global_clipnorm or 0.0)
 
     def _apply_v1(self, graph: _Graph, gradients: list, variables: tuple, keep: _Keep) -> _Any:
         """The operation of a step of a model_fn. It counts `iterations`, and not the global step, as in Keras."""
@@ -665,6 +667,8 @@ def _of_legacy(given: _own.Optimizer) -> Optimizer:
     if not isinstance(rate, (int, float, schedules.LearningRateSchedule)):
         raise NotImplementedError(f"the learning rate of a Keras model is a number or a schedule of "
                                   f"tf.keras.optimizers.schedules, not {rate!r}")
+    if sum(value is not None for value in getattr(given, "_clipping", {}).values()) > 1:
+        raise NotImplementedError("a legacy optimizer with two of clipnorm, clipvalue and global_clipnorm: give one")
     kind = _CLASSES.get(type(given).__name__.lower(), Optimizer)
     optimizer = object.__new__(kind)
     optimizer.momentum, optimizer.centered = getattr(given, "_momentum", 0.0), getattr(given, "_centered", False)
