@@ -153,6 +153,8 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
     if dtype is string:
         raise TypeError(f"numbers ({array.dtype}) cannot become strings; convert them before")
     if dtype is None:
+        if not typed and array.dtype.kind != "b" and isinstance(_first(value), (bool, np.bool_)):
+            raise ValueError("Can't convert Python sequence with mixed types to Tensor.")  # numbers may come first
         if typed:
             kind = array.dtype
         elif array.dtype == np.float64:
@@ -171,14 +173,19 @@ def as_array(value: Any, dtype: Any = None) -> np.ndarray:
     return np.asarray(array, dtype=dtype.as_numpy_dtype, order="C")
 
 
-_LOSSES = {("f", "i"), ("f", "u"), ("f", "b"), ("c", "f"), ("c", "i"), ("c", "u")}
+_LOSSES = {("f", "i"), ("f", "u"), ("f", "b"), ("i", "b"), ("c", "f"), ("c", "i"), ("c", "u")}
+
+
+def _first(value: Any) -> Any:
+    """What a list starts with, through the lists in it."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return value
 
 
 def _first_is_double(value: Any) -> bool:
     """Whether a list starts with numpy's float64, which is a float of Python too, or an array of them."""
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return getattr(value, "dtype", None) == np.float64
+    return getattr(_first(value), "dtype", None) == np.float64
 
 
 def array_like(value: Any, like: Any) -> np.ndarray:

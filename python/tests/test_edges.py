@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
 import estoc.tf as tf
@@ -47,3 +48,27 @@ def test_sparse_values_of_a_tape_are_refused(use):
     use(sparse, x)
     with tf.GradientTape(), pytest.raises(NotImplementedError, match="has no gradient here"):
         use(sparse, x)
+
+
+@pytest.mark.parametrize("make, error", [
+    (lambda: tf.constant([True, 1]), ValueError), (lambda: tf.constant([[True], [1.0]]), ValueError),
+    (lambda: tf.convert_to_tensor((True, 0)), ValueError), (lambda: tf.Variable([True, 1]), ValueError),
+    (lambda: tf.cast([True, 1], tf.int32), ValueError), (lambda: tf.constant(1, tf.bool), TypeError),
+    (lambda: tf.constant([0, 1], tf.bool), TypeError), (lambda: tf.Variable(1, dtype=tf.bool), TypeError),
+    (lambda: tf.range(2.5, dtype=tf.int32), TypeError),
+    (lambda: tf.reshape([1, 2, 3, 4], [2, 2.0]), tf.errors.InvalidArgumentError),
+    (lambda: tf.reshape([1, 2], 2.0), tf.errors.InvalidArgumentError)])
+def test_values_of_another_kind_are_refused(make, error):
+    """Each by the error of TensorFlow."""
+    with pytest.raises(error):
+        make()
+
+
+def test_values_of_another_kind_that_fit():
+    """As in TensorFlow: numbers may come before truth values, and a dtype or an array says what they are."""
+    assert tf.constant([1, True]).numpy().tolist() == [1, 1] and tf.constant([1, True]).dtype == tf.int32
+    assert tf.constant([[1, 2], [True, False]]).numpy().tolist() == [[1, 2], [1, 0]]
+    assert tf.constant([True, 1], tf.int32).numpy().tolist() == [1, 1]
+    assert tf.constant(np.array([0, 1]), tf.bool).numpy().tolist() == [False, True]
+    assert tf.range(2.5).numpy().tolist() == [0.0, 1.0, 2.0]
+    assert tf.reshape([1, 2, 3, 4], np.array([2.0, 2.0])).numpy().tolist() == [[1, 2], [3, 4]]

@@ -154,6 +154,8 @@ def concat(values: _Any, axis: _Any, name: str = "concat") -> _Any:
 
 def reshape(tensor: _Any, shape: _Any, name: str | None = None) -> _Any:
     """The same elements in another shape."""
+    if isinstance(shape, float) or isinstance(shape, (list, tuple)) and any(isinstance(size, float) for size in shape):
+        raise errors.InvalidArgumentError(f"reshape: the shape {shape} is of floats; it must be of int32 or int64")
     return shape.reshape(tensor) if isinstance(shape, _DynamicRaggedShape) else _reshape(tensor, shape, name=name)
 
 

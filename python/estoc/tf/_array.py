@@ -89,6 +89,9 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     floats = [item for item in kinds if item.kind == "f"]
     kind = as_dtype(dtype if dtype is not None else np.result_type(*(floats or kinds)))
     start, limit, delta = (np.asarray(value)[()] for value in values)
+    if not kind.is_floating and floats:
+        raise TypeError(f"Cannot convert {next(value for value in values if as_array(value).dtype.kind == 'f')!r} to a tensor "
+                        f"of dtype {kind.name}")
     if delta == 0:
         raise InvalidArgumentError("Requires delta != 0: 0")
     if (limit - start) * np.sign(delta) < 0:
