@@ -55,6 +55,7 @@ def run_side(module, path, words):
     results = {}
     for name, case in all_cases().items():
         if is_wanted(name, words):
+            tf.keras.backend.reset_uids()  # a case has names of its own, whatever ran before
             try:
                 alone = module == "tensorflow" and name in ALONE and words != [f"={name}"]
                 results[name] = result_alone(module, name) if alone else cases.plain(case(tf))
