@@ -79,21 +79,20 @@ def numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: A
                    normalizer_fn: Callable | None = None) -> Column:
     """Numbers as float32. normalizer_fn is a function of a node that keeps its shape. Examples are parsed with float32
     or int64, whichever is of the same kind."""
+    return _numeric("numeric_column", key, shape, default_value, dtype, normalizer_fn)
+
+
+def _numeric(kind: str, key: str, shape: int | Sequence[int], default_value: Any, dtype: Any,
+             normalizer_fn: Callable | None) -> Column:
+    """A column of numbers; C has the functions of the same names."""
     dtype = as_dtype(dtype)
     if not dtype.is_floating and not dtype.is_integer:
         raise ValueError(f"dtype must be convertible to float. dtype: {dtype.name}, key: {key}")
     dtype = float32 if dtype.is_floating else int64
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-
     if normalizer_fn is not None and not callable(normalizer_fn):
         raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
-    return Column(_numeric(lib.est_numeric_column, key, shape, default_value, dtype, normalizer_fn), "numeric_column",
-                  key=key, shape=shape, dtype=dtype)
 
-
-def _numeric(function: Callable, key: str, shape: tuple, default_value: Any, dtype: Any,
-             normalizer_fn: Callable | None) -> Callable:
-    """Builds a column of numbers by a function of C."""
     def build(columns: Any, keep: Keep) -> Any:
         members: dict[str, Any] = {"shape": c_shape(shape), "dtype": dtype.number}
         if default_value is not None:
@@ -102,9 +101,9 @@ def _numeric(function: Callable, key: str, shape: tuple, default_value: Any, dty
             handle = Handle(normalizer_fn)
             keep.append(handle)
             members.update(normalizer=lib.py_on_normalize, user=handle.pointer)
-        return function(columns, keep.string(key), keep.options("est_numeric_options", **members))
+        return getattr(lib, f"est_{kind}")(columns, keep.string(key), keep.options("est_numeric_options", **members))
 
-    return build
+    return Column(build, kind, key=key, shape=shape, dtype=dtype)
 
 
 def bucketized_column(source_column: Column, boundaries: Sequence[float]) -> Column:
@@ -260,15 +259,7 @@ def shared_embeddings(categorical_columns: Sequence[Column], dimension: int, com
 def sequence_numeric_column(key: str, shape: int | Sequence[int] = (1,), default_value: float = 0.0,
                             dtype: Any = float32, normalizer_fn: Callable | None = None) -> Column:
     """Any number of steps of numbers for each row. default_value is the padding of shorter rows."""
-    dtype = as_dtype(dtype)
-    if not dtype.is_floating and not dtype.is_integer:
-        raise ValueError(f"dtype must be convertible to float. dtype: {dtype.name}, key: {key}")
-    dtype = float32 if dtype.is_floating else int64
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if normalizer_fn is not None and not callable(normalizer_fn):
-        raise TypeError(f"normalizer_fn must be a callable. Given: {normalizer_fn}")
-    return Column(_numeric(lib.est_sequence_numeric_column, key, shape, default_value, dtype, normalizer_fn),
-                  "sequence_numeric_column", key=key, shape=shape, dtype=dtype)
+    return _numeric("sequence_numeric_column", key, shape, default_value, dtype, normalizer_fn)
 
 
 def sequence_categorical_column_with_identity(key: str, num_buckets: int, default_value: int | None = None) -> Column:

@@ -58,7 +58,30 @@ static void write_program(const char *path)
     nn_end(&t);
 }
 
-static float run_product(est_session *session, est_graph *graph, const char *scope)
+typedef struct imported {
+    est_graph      *graph;
+    est_meta_graph *meta;
+    est_session    *session;
+} imported;
+
+static imported import_file(const char *name, const est_meta_graph_options *options)
+{
+    imported in = { 0 };
+
+    assert_ok(est_graph_create(1, &in.graph));
+    assert_ok(est_meta_graph_import(in.graph, at(name), options, &in.meta));
+    assert_ok(est_session_create(in.graph, NULL, &in.session));
+    return in;
+}
+
+static void forget(imported *in)
+{
+    est_session_free(in->session);
+    est_meta_graph_free(in->meta);
+    est_graph_free(in->graph);
+}
+
+static float run_product(const imported *in, const char *scope)
 {
     const float x[] = { 1, 2 };
     char        feed[32], fetch[32];
@@ -68,8 +91,8 @@ static float run_product(est_session *session, est_graph *graph, const char *sco
     snprintf(feed, sizeof feed, "%sx", scope);
     snprintf(fetch, sizeof fetch, "%sproduct", scope);
     assert_ok(est_tensor_create_from(EST_F32, EST_SHAPE(1, 2), x, &value));
-    assert_ok(est_session_run(session, EST_FEEDS({ est_graph_find(graph, feed), value }),
-                              EST_NODES(est_graph_find(graph, fetch)), EST_NO_NODES, &out));
+    assert_ok(est_session_run(in->session, EST_FEEDS({ est_graph_find(in->graph, feed), value }),
+                              EST_NODES(est_graph_find(in->graph, fetch)), EST_NO_NODES, &out));
     found = *(const float *)est_tensor_data(out);
     est_tensor_free(out);
     est_tensor_free(value);
@@ -78,67 +101,56 @@ static float run_product(est_session *session, est_graph *graph, const char *sco
 
 TEST(written_and_read)
 {
-    est_graph      *graph   = NULL;
-    est_session    *session = NULL;
-    est_meta_graph *meta    = NULL;
+    imported in;
 
     write_program(at("a.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("a.meta"), NULL, &meta));
-    assert_int_equal(est_trainable_variables(graph).n, 1);
-    assert_int_equal(est_global_variables(graph).n, 1);
-    assert_int_equal(est_meta_graph_keep_max(meta), 3);
-    assert_int_equal(est_meta_graph_saved(meta).n, 1);
-    assert_string_equal(est_meta_graph_saved(meta).data[0].name, "weights");
-    assert_string_equal(est_node_name(est_meta_graph_saved(meta).data[0].node), "w");
-    assert_ok(est_session_create(graph, NULL, &session));
-    assert_ok(est_session_init(session));
-    assert_true(run_product(session, graph, "") == 9);
-    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_graph_find(graph, "halve")), NULL));
-    assert_true(run_product(session, graph, "") == 4.5F);
-    est_session_free(session);
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("a.meta", NULL);
+    assert_int_equal(est_trainable_variables(in.graph).n, 1);
+    assert_int_equal(est_global_variables(in.graph).n, 1);
+    assert_int_equal(est_meta_graph_keep_max(in.meta), 3);
+    assert_int_equal(est_meta_graph_saved(in.meta).n, 1);
+    assert_string_equal(est_meta_graph_saved(in.meta).data[0].name, "weights");
+    assert_string_equal(est_node_name(est_meta_graph_saved(in.meta).data[0].node), "w");
+    assert_ok(est_session_init(in.session));
+    assert_true(run_product(&in, "") == 9);
+    assert_ok(
+        est_session_run(in.session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_graph_find(in.graph, "halve")), NULL));
+    assert_true(run_product(&in, "") == 4.5F);
+    forget(&in);
 }
 
 TEST(collections_are_kept)
 {
-    est_graph           *graph = NULL;
-    est_meta_graph      *meta  = NULL;
+    imported             in;
     est_meta_collections all;
 
     write_program(at("b.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("b.meta"), EST_META_GRAPH(.scope = "in"), &meta));
-    all = est_meta_graph_collections(meta);
+    in  = import_file("b.meta", EST_META_GRAPH(.scope = "in"));
+    all = est_meta_graph_collections(in.meta);
     assert_int_equal(all.n, 3);
     assert_string_equal(all.data[0].name, "kept");
     assert_string_equal(all.data[0].nodes.data[0], "in/product:0");
     assert_true(all.data[1].floats.n == 1 && all.data[1].floats.data[0] == 0.5F);
     assert_true(all.data[2].ints.n == 2 && all.data[2].ints.data[0] == 2);
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    forget(&in);
 }
 
 /* Two scopes have two variables. */
 TEST(scopes)
 {
-    est_graph      *graph   = NULL;
-    est_session    *session = NULL;
-    est_meta_graph *meta[2] = { NULL };
+    imported        in;
+    est_meta_graph *other = NULL;
 
     write_program(at("c.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("c.meta"), EST_META_GRAPH(.scope = "a"), &meta[0]));
-    assert_ok(est_meta_graph_import(graph, at("c.meta"), EST_META_GRAPH(.scope = "b"), &meta[1]));
-    assert_ok(est_session_create(graph, NULL, &session));
-    assert_ok(est_session_init(session));
-    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_graph_find(graph, "a/halve")), NULL));
-    assert_true(run_product(session, graph, "a/") == 4.5F);
-    assert_true(run_product(session, graph, "b/") == 9);
-    est_session_free(session);
-    for (int i = 0; i < 2; i++) est_meta_graph_free(meta[i]);
-    est_graph_free(graph);
+    in = import_file("c.meta", EST_META_GRAPH(.scope = "a"));
+    assert_ok(est_meta_graph_import(in.graph, at("c.meta"), EST_META_GRAPH(.scope = "b"), &other));
+    assert_ok(est_session_init(in.session));
+    assert_ok(
+        est_session_run(in.session, EST_NO_FEEDS, EST_NO_NODES, EST_NODES(est_graph_find(in.graph, "a/halve")), NULL));
+    assert_true(run_product(&in, "a/") == 4.5F);
+    assert_true(run_product(&in, "b/") == 9);
+    est_meta_graph_free(other);
+    forget(&in);
 }
 
 /* A MetaGraphDef that a test makes, node by node. */
@@ -198,16 +210,13 @@ static void add_ones(file_test *f, const char *name)
 /* An empty scope is none: no name begins with "/". */
 TEST(empty_scope)
 {
-    est_graph      *graph = NULL;
-    est_meta_graph *meta  = NULL;
+    imported in;
 
     write_program(at("o.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("o.meta"), EST_META_GRAPH(.scope = ""), &meta));
-    assert_non_null(est_graph_find(graph, "product").graph);
-    assert_string_equal(est_meta_graph_collections(meta).data[0].nodes.data[0], "product:0");
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("o.meta", EST_META_GRAPH(.scope = ""));
+    assert_non_null(est_graph_find(in.graph, "product").graph);
+    assert_string_equal(est_meta_graph_collections(in.meta).data[0].nodes.data[0], "product:0");
+    forget(&in);
 }
 
 /* References of TensorFlow 1: a variable, its Assign, a read of it, an update whose result is read, and a read that
@@ -229,12 +238,13 @@ static void write_references(const char *path)
     end_file(&f, path);
 }
 
-static float first_of(est_session *session, est_graph *graph, const char *name)
+static float first_of(const imported *in, const char *name)
 {
     est_tensor *out = NULL;
     float       found;
 
-    assert_ok(est_session_run(session, EST_NO_FEEDS, EST_NODES(est_graph_find(graph, name)), EST_NO_NODES, &out));
+    assert_ok(
+        est_session_run(in->session, EST_NO_FEEDS, EST_NODES(est_graph_find(in->graph, name)), EST_NO_NODES, &out));
     found = *(const float *)est_tensor_data(out);
     est_tensor_free(out);
     return found;
@@ -242,34 +252,26 @@ static float first_of(est_session *session, est_graph *graph, const char *name)
 
 TEST(references_become_handles)
 {
-    est_graph      *graph   = NULL;
-    est_session    *session = NULL;
-    est_meta_graph *meta    = NULL;
+    imported in;
 
     write_references(at("d.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("d.meta"), NULL, &meta));
-    assert_int_equal(est_meta_graph_keep_max(meta), -1);
-    assert_string_equal(est_node_op(est_graph_find(graph, "v")), "VarHandleOp");
-    assert_ok(est_session_create(graph, NULL, &session));
-    assert_true(first_of(session, graph, "v/Assign") == 1);
-    assert_true(first_of(session, graph, "add") == 2);
-    assert_true(first_of(session, graph, "twice") == 6);
-    assert_true(first_of(session, graph, "later") == 4);
-    assert_true(first_of(session, graph, "v/Read/ReadVariableOp") == 4);
-    est_session_free(session);
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("d.meta", NULL);
+    assert_int_equal(est_meta_graph_keep_max(in.meta), -1);
+    assert_string_equal(est_node_op(est_graph_find(in.graph, "v")), "VarHandleOp");
+    assert_true(first_of(&in, "v/Assign") == 1);
+    assert_true(first_of(&in, "add") == 2);
+    assert_true(first_of(&in, "twice") == 6);
+    assert_true(first_of(&in, "later") == 4);
+    assert_true(first_of(&in, "v/Read/ReadVariableOp") == 4);
+    forget(&in);
 }
 
 /* An update of what an update gives comes after it, and runs it. What gives an update's result on after another one
  * gives what the variable has by then. */
 TEST(updates_of_updates)
 {
-    file_test       f;
-    est_graph      *graph   = NULL;
-    est_session    *session = NULL;
-    est_meta_graph *meta    = NULL;
+    file_test f;
+    imported  in;
 
     begin_file(&f);
     add_variable(&f, "v", "VariableV2");
@@ -280,26 +282,20 @@ TEST(updates_of_updates)
     add(&f, "given", "Identity", "set", "^most");
     add(&f, "known", "IsVariableInitialized", "set", NULL);
     end_file(&f, at("h.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("h.meta"), NULL, &meta));
-    assert_int_equal(est_meta_graph_missing(meta).n, 0);
-    assert_ok(est_session_create(graph, NULL, &session));
-    assert_true(first_of(session, graph, "most") == 3);
-    assert_true(first_of(session, graph, "more") == 2);
-    assert_true(first_of(session, graph, "given") == 3);
-    est_session_free(session);
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("h.meta", NULL);
+    assert_int_equal(est_meta_graph_missing(in.meta).n, 0);
+    assert_true(first_of(&in, "most") == 3);
+    assert_true(first_of(&in, "more") == 2);
+    assert_true(first_of(&in, "given") == 3);
+    forget(&in);
 }
 
 /* An update that waits for a read comes after it, whichever of them the message has first. It goes on to wait for it:
  * where the graph is written again, nothing else would say so. */
 TEST(reads_before_updates)
 {
-    file_test       f;
-    est_graph      *graph   = NULL;
-    est_session    *session = NULL;
-    est_meta_graph *meta    = NULL;
+    file_test f;
+    imported  in;
 
     begin_file(&f);
     add_variable(&f, "v", "VariableV2");
@@ -309,24 +305,18 @@ TEST(reads_before_updates)
     add(&f, "old", "Identity", "v", NULL);
     add(&f, "both", "AddV2", "more", "old");
     end_file(&f, at("k.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("k.meta"), NULL, &meta));
-    assert_ok(est_session_create(graph, NULL, &session));
-    assert_true(first_of(session, graph, "set") == 1);
-    assert_true(first_of(session, graph, "both") == 3);
-    assert_int_equal(est_graph_node(graph, est_graph_find(graph, "more>update").id)->n_control, 1);
-    est_session_free(session);
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("k.meta", NULL);
+    assert_true(first_of(&in, "set") == 1);
+    assert_true(first_of(&in, "both") == 3);
+    assert_int_equal(est_graph_node(in.graph, est_graph_find(in.graph, "more>update").id)->n_control, 1);
+    forget(&in);
 }
 
 /* What a variable is called in a session is its whole name, also where that has a '>'. */
 TEST(names_with_marks)
 {
-    file_test       f;
-    est_graph      *graph   = NULL;
-    est_session    *session = NULL;
-    est_meta_graph *meta    = NULL;
+    file_test f;
+    imported  in;
 
     begin_file(&f);
     add_ones(&f, "one");
@@ -337,28 +327,22 @@ TEST(names_with_marks)
     add(&f, "more", "AssignAdd", "v>a", "one");
     add(&f, "other", "Identity", "v>b", NULL);
     end_file(&f, at("l.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("l.meta"), NULL, &meta));
-    assert_ok(est_session_create(graph, NULL, &session));
-    assert_true(first_of(session, graph, "a") == 1);
-    assert_true(first_of(session, graph, "b") == 1);
-    assert_true(first_of(session, graph, "more") == 2);
-    assert_true(first_of(session, graph, "other") == 1);
-    est_session_free(session);
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("l.meta", NULL);
+    assert_true(first_of(&in, "a") == 1);
+    assert_true(first_of(&in, "b") == 1);
+    assert_true(first_of(&in, "more") == 2);
+    assert_true(first_of(&in, "other") == 1);
+    forget(&in);
 }
 
 TEST(what_is_left_out)
 {
-    est_graph             *graph = NULL;
-    est_meta_graph        *meta  = NULL;
+    imported               in;
     est_missing_operations missing;
 
     write_references(at("e.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("e.meta"), NULL, &meta));
-    missing = est_meta_graph_missing(meta);
+    in      = import_file("e.meta", NULL);
+    missing = est_meta_graph_missing(in.meta);
     assert_int_equal(missing.n, 3);
     assert_string_equal(missing.data[0].name, "odd");
     assert_string_equal(missing.data[0].op, "Bessel");
@@ -368,35 +352,30 @@ TEST(what_is_left_out)
     assert_string_equal(missing.data[2].name, "oddest");
     assert_non_null(strstr(missing.data[2].error, "it needs node 'odd' (Bessel)"));
     assert_null(strstr(missing.data[2].error, "'odder'"));
-    assert_null(est_graph_find(graph, "odder").graph);
-    assert_ok(est_graph_status(graph));
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    assert_null(est_graph_find(in.graph, "odder").graph);
+    assert_ok(est_graph_status(in.graph));
+    forget(&in);
 }
 
 /* A saver reads a variable that no collection has. */
 TEST(saved_without_collections)
 {
-    file_test       f;
-    est_graph      *graph = NULL;
-    est_meta_graph *meta  = NULL;
-    est_node        w;
+    file_test f;
+    imported  in;
+    est_node  w;
 
     begin_file(&f);
     add_variable(&f, "w", "VarHandleOp");
     end_file(&f, at("i.meta"));
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("i.meta"), NULL, &meta));
-    est_meta_graph_free(meta);
-    w = est_graph_find(graph, "w");
-    assert_ok(est_meta_graph_write(graph, EST_META_GRAPH_WRITE(.saved = EST_NAMED_NODES({ "key", w })), at("j.meta")));
-    est_graph_free(graph);
-    assert_ok(est_graph_create(1, &graph));
-    assert_ok(est_meta_graph_import(graph, at("j.meta"), NULL, &meta));
-    assert_int_equal(est_meta_graph_saved(meta).n, 1);
-    assert_string_equal(est_meta_graph_saved(meta).data[0].name, "key");
-    est_meta_graph_free(meta);
-    est_graph_free(graph);
+    in = import_file("i.meta", NULL);
+    w  = est_graph_find(in.graph, "w");
+    assert_ok(
+        est_meta_graph_write(in.graph, EST_META_GRAPH_WRITE(.saved = EST_NAMED_NODES({ "key", w })), at("j.meta")));
+    forget(&in);
+    in = import_file("j.meta", NULL);
+    assert_int_equal(est_meta_graph_saved(in.meta).n, 1);
+    assert_string_equal(est_meta_graph_saved(in.meta).data[0].name, "key");
+    forget(&in);
 }
 
 static void fails(est_status got, est_status expected, const char *text)
