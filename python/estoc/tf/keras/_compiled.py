@@ -116,7 +116,7 @@ class Compiled:
         for name, loss, weight, own, more in zip(names, losses, weights, metrics, weighted):
             if loss is None:
                 if own or more:
-                    raise NotImplementedError(f"{name} has metrics, and no loss; give it one with a loss weight near 0")
+                    raise NotImplementedError(f"{name} has metrics, and no loss; give it one with a loss weight of 0")
                 found.append(None)
                 continue
             own = [metric for metric in own if not is_own_metric(metric)]
